@@ -1,0 +1,31 @@
+/* Counted strings and the one rule for what a SKU code, a key and a reference may be (README of the API, "Input").
+ *
+ * Every channel, the importer and the cache keys pass through these checks and through no others. Thread: any.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include "lastunit/error.h"
+#include "lastunit/types.h"
+
+bool text_equal(struct text a, struct text b);
+/* Byte order: the same as COLLATE "C" in PostgreSQL, so both sides sort alike. */
+int text_compare(struct text a, struct text b);
+/* Keyed with a random seed per process: fit for tables filled by clients. */
+uint64_t text_hash(struct text text);
+struct text text_of(const char *c_string);
+
+/* Valid UTF-8 (no overlong forms, no surrogates), no NUL. */
+bool text_is_utf8(struct text text);
+/* 1..128 bytes, UTF-8, NFC, no control or zero-width/format characters, no blank (any Unicode white space) at either
+ * end, no line or paragraph separators. LU_INVALID_SKU otherwise. Source: DESIGN "Input, one rule on every channel". */
+enum lu_error text_check_sku(struct text text) LU_MUST_CHECK;
+/* 1..255 bytes, UTF-8, no control characters. LU_INVALID_IDEMPOTENCY_KEY otherwise. */
+enum lu_error text_check_key(struct text text) LU_MUST_CHECK;
+/* 0..max bytes, UTF-8, no control characters but tab, CR, LF. LU_INVALID_FIELD otherwise. */
+enum lu_error text_check_free(struct text text, size_t bytes_max) LU_MUST_CHECK;
+
+/* A decimal integer, digits only with an optional minus; no blanks, no plus, no overflow, no leading zeros needed. */
+bool text_to_int64(struct text text, int64_t *ret_value);
+
+#endif

@@ -1,0 +1,64 @@
+/* A connection to Redis with deadlines of our own, blocking (writers, loaders, keepers) or on an event loop.
+ *
+ * A reply that did not come in time means that the connection is closed: replies can never shift by one. Scripts are
+ * sent by their SHA-1; NOSCRIPT loads and repeats within the same deadline. `unix:///path[?db=N]`,
+ * `redis://[user:password@]host[:port][/db]`; `rediss://` and cluster mode are refused when connecting.
+ * Ownership: struct redis is its owner's only; replies are freed by redis_reply_done(). Thread: the owner's.
+ * Works with hiredis 0.14 and 1.x. Errors: LU_CACHE_UNAVAILABLE, text by redis_error().
+ */
+#ifndef CACHE_REDIS_H
+#define CACHE_REDIS_H
+
+#include <hiredis/hiredis.h>
+
+#include "lastunit/error.h"
+#include "lastunit/types.h"
+
+struct event_base;
+struct redis;
+
+struct redis_address {
+	bool unix_socket;
+	char host[256];            /* or the path */
+	int port;
+	int db;
+	char user[64], password[256];
+};
+
+/* False with a sentence in *ret_why (static) when the URL is not one of the forms above. */
+bool redis_address_parse(const char *url, struct redis_address *ret_address, const char **ret_why) LU_MUST_CHECK;
+
+struct redis *redis_new(const struct redis_address *address);
+void redis_free(struct redis *redis);
+/* Connects, authenticates and selects if there is no connection. At most one attempt per 50 ms: between attempts it
+ * fails at once, so a dead Redis costs its callers nothing. */
+enum lu_error redis_connect(struct redis *redis, int64_t deadline_ns) LU_MUST_CHECK;
+bool redis_connected(const struct redis *redis);
+void redis_close(struct redis *redis);
+const char *redis_error(const struct redis *redis);
+
+/* Sends one command now (all bytes are written before it returns); its reply is taken by redis_receive() later, in
+ * order. So a caller can talk to PostgreSQL meanwhile. On error the connection is closed. */
+enum lu_error redis_send(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns) LU_MUST_CHECK;
+/* An error reply of Redis (-OOM, -NOPERM, …) is LU_CACHE_UNAVAILABLE too, but keeps the connection. */
+enum lu_error redis_receive(struct redis *redis, int64_t deadline_ns, redisReply **ret_reply) LU_MUST_CHECK;
+/* Send and receive. */
+enum lu_error redis_call(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns,
+                         redisReply **ret_reply) LU_MUST_CHECK;
+void redis_reply_done(redisReply **reply);   /* for the cleanup attribute; accepts NULL */
+
+/* --- the same on an event loop: used by the http loops for `read` ------------------------------------------------ */
+struct redis_async;
+typedef void (*redis_on_reply)(enum lu_error error, const redisReply *reply, void *context);
+
+struct redis_async *redis_async_new(struct event_base *base, const struct redis_address *address, int64_t timeout_ms);
+/* Every call still waiting is answered LU_CACHE_UNAVAILABLE before this returns. */
+void redis_async_free(struct redis_async *redis);
+bool redis_async_connected(const struct redis_async *redis);
+/* Sends one command; on_reply is called exactly once, never from inside this call, at the latest timeout_ms later:
+ * then the connection is closed and every call waiting on it fails. Reconnects by itself (50 ms, doubling to 1 s);
+ * while there is no connection it fails at once (still through the loop). The reply lives until on_reply returns. */
+void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
+                      void *context);
+
+#endif

@@ -1,0 +1,16 @@
+/* Who asks: `Authorization: Bearer lu_…` → principal, through the keyring (store/keyring.h). Called by the server
+ * before a handler whose route needs scopes: 401 unauthorized, 403 forbidden (naming the scope). A connection
+ * remembers its last key while the keyring's generation stands, so a kept-alive client is hashed once.
+ */
+#ifndef HTTP_AUTH_H
+#define HTTP_AUTH_H
+
+#include "http/request.h"
+#include "store/keyring.h"
+
+/* The keyring the server asks; set once before server_start. */
+void auth_use(struct keyring *keyring);
+/* Valid in handlers of routes with scopes. */
+const struct principal *request_principal(const struct request *request);
+
+#endif

@@ -1,0 +1,55 @@
+/* One request, from its last byte read to its answer.
+ *
+ * Ownership: the server owns it; a handler borrows it until request_reply*() and may not touch it afterwards. Every
+ * request gets exactly one reply; a reply to a client that left is dropped inside. Everything a handler needs for the
+ * request lives in its arena, freed with it. Thread: the loop's that delivered it; hand results back through the
+ * loop's mailbox.
+ */
+#ifndef HTTP_REQUEST_H
+#define HTTP_REQUEST_H
+
+#include <jansson.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "http/server.h"
+#include "lastunit/error.h"
+#include "lastunit/types.h"
+
+struct request;
+
+enum http_method { HTTP_METHOD_GET = 1, HTTP_METHOD_HEAD = 2, HTTP_METHOD_POST = 4, HTTP_METHOD_PUT = 8, HTTP_METHOD_DELETE = 16,
+                   HTTP_METHOD_OPTIONS = 32 };
+
+enum http_method request_method(const struct request *request);
+struct arena *request_arena(struct request *request);
+struct server_loop *request_loop(struct request *request);
+/* BOOTTIME ns by which it must be answered: its last byte + request_timeout_ms. */
+int64_t request_deadline_ns(const struct request *request);
+/* The path as sent, undecoded, without the query. */
+struct text request_path(const struct request *request);
+/* The i-th `{…}` of the route, percent-decoded exactly once ("%00" and bad escapes never get this far: 400). */
+struct text request_param(const struct request *request, size_t i);
+/* A header by its name, case-insensitive; false if absent. Several fields of one name are joined by ", ". */
+bool request_header(const struct request *request, const char *name, struct text *ret_value);
+/* The body bytes, complete. */
+struct text request_body(const struct request *request);
+/* The body as JSON, parsed once and freed with the request; content type checked. On error *ret_why says why. */
+enum lu_error request_json(struct request *request, json_t **ret_value, const char **ret_why) LU_MUST_CHECK;
+/* Query: the n-th value (0, 1, …) of a name, decoded once, plus as blank; false when there is none.
+ * request_query_check() finds a name that is not in the NULL-ended list: its name, or size 0. */
+bool request_query(const struct request *request, const char *name, size_t n, struct text *ret_value);
+struct text request_query_check(const struct request *request, const char *const *names);
+
+/* Answer headers beside Content-Type, Content-Length, Date and Connection; value checked for CR and LF. Before reply. */
+void request_add_header(struct request *request, const char *name, struct text value);
+/* Status, type and body (copied). HEAD sends no body; 304 and 204 neither. */
+void request_reply(struct request *request, int status, const char *content_type, struct text body);
+/* application/json from a buffer. */
+void request_reply_json(struct request *request, int status, const struct buffer *body);
+
+/* Per-request place for the handler's own state. */
+void request_set_context(struct request *request, void *context);
+void *request_context(const struct request *request);
+
+#endif

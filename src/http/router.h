@@ -1,0 +1,35 @@
+/* The routes: one table, matched by segment. `{}` takes one segment, percent-decoded; nothing else is decoded, so
+ * "%2F" never makes a new segment. No match: 404 not_found; other method: 405 with Allow (HEAD where GET is; OPTIONS
+ * answers Allow). Thread: read-only after router_init.
+ */
+#ifndef HTTP_ROUTER_H
+#define HTTP_ROUTER_H
+
+#include <stddef.h>
+
+#include "lastunit/types.h"
+
+struct request;
+
+#define ROUTE_PARAMS_MAX 4
+
+struct route {
+	unsigned methods;                            /* enum http_method, or-ed */
+	const char *pattern;                         /* "/v1/skus/{}/ledger" */
+	unsigned scopes;                             /* every one needed; 0: no key needed */
+	void (*handle)(struct request *request);     /* called when scopes are met */
+};
+
+struct router {
+	const struct route *routes;
+	size_t count;
+};
+
+enum route_match { ROUTE_FOUND, ROUTE_NOT_FOUND, ROUTE_METHOD_NOT_ALLOWED };
+/* Several routes of one pattern may differ in methods. *ret_allow: all methods of the pattern.
+ * params are the raw segments, undecoded. */
+enum route_match router_match(const struct router *router, unsigned method, struct text path,
+                              const struct route **ret_route, struct text params[ROUTE_PARAMS_MAX],
+                              size_t *ret_count, unsigned *ret_allow);
+
+#endif

@@ -1,0 +1,26 @@
+/* The keyring: every live key of the service in memory, looked up by the SHA-256 of its secret.
+ *
+ * Filled by the keeper of the lease (inventory/epoch.c) whenever the database says that keys changed; read by the
+ * http loops. A key that is not here is not valid: creation and revocation are answered by `lastunit key` only after
+ * L(1+rho), so that they hold everywhere from then. Thread: any; keyring_replace from one thread at a time.
+ */
+#ifndef STORE_KEYRING_H
+#define STORE_KEYRING_H
+
+#include "lastunit/types.h"
+
+struct keyring;
+
+struct keyring_entry {
+	uint8_t sha256[32];
+	struct principal principal;
+};
+
+struct keyring *keyring_new(void);
+void keyring_free(struct keyring *keyring);
+/* Takes a copy of the entries, swaps it in, raises the generation. */
+void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count);
+uint64_t keyring_generation(const struct keyring *keyring);
+bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal);
+
+#endif
