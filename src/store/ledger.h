@@ -1,0 +1,21 @@
+/* The ledger: append-only, primary key (sku_id, version). */
+#ifndef STORE_LEDGER_H
+#define STORE_LEDGER_H
+
+#include "lastunit/decide.h"
+#include "store/pg.h"
+
+void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_entry *entries, size_t count);
+enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+
+struct ledger_row {
+	struct ledger_entry entry;
+	struct text principal;       /* its name; data NULL: none */
+	int64_t at_us;
+};
+/* One SKU's entries with version > after, at most limit. *ret_known false: no such SKU. */
+enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, int64_t after, size_t limit,
+                          int64_t deadline_ns, struct ledger_row **ret_rows, size_t *ret_count, bool *ret_known)
+        LU_MUST_CHECK;
+
+#endif
