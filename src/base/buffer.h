@@ -1,6 +1,6 @@
 /* A growable run of bytes: answers, SQL arrays, Redis arguments are built in one.
  *
- * Ownership: the buffer owns its bytes until buffer_done() or buffer_take(). Out of memory ends the process.
+ * Ownership: the buffer owns its bytes until buffer_done(). Starts as {0}; may hold NUL bytes and ends in none. Out of memory ends the process.
  * Thread: the owner's only.
  */
 #ifndef BASE_BUFFER_H

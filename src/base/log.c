@@ -1,0 +1,107 @@
+/* The log: `2026-11-29T13:45:00.123Z info event key=value`, one write(2) per line, so that lines of several threads
+ * and processes on one pipe do not mix.
+ *
+ * Happy path: format into a buffer on the stack, write. Failure modes: a line longer than LINE_BYTES_MAX is cut and
+ * ends in "..."; a control byte that slipped in is shown as a blank, so one event is always one line; a log that cannot
+ * be written is dropped, for nothing sensible can be done about it. errno is left as it was.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <utf8proc.h>
+
+#include "base/clock.h"
+
+#define LINE_BYTES_MAX 4096        /* PIPE_BUF: a write of so much to a pipe is atomic */
+#define QUOTE_BYTES_MAX 200
+#define QUOTE_RING 4
+
+static _Atomic(enum log_level) level_min = LOG_INFO;
+
+void log_set_level(enum log_level level)
+{
+	atomic_store_explicit(&level_min, level, memory_order_relaxed);
+}
+
+void log_event(enum log_level level, const char *format, ...)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	if (level < atomic_load_explicit(&level_min, memory_order_relaxed))
+		return;
+	int error = errno;
+	char line[LINE_BYTES_MAX];
+	clock_format(clock_unix_us(), line);
+	size_t size = 24;
+	size += (size_t)snprintf(line + size, 16, " %s ", names[level]);
+	size_t room = sizeof line - size - 1;   /* a line feed takes the place of the NUL */
+	va_list arguments;
+	va_start(arguments, format);
+	int wanted = vsnprintf(line + size, room + 1, format, arguments);
+	va_end(arguments);
+	if (wanted > 0) {
+		size_t message = (size_t)wanted <= room ? (size_t)wanted : room;
+		for (size_t i = size; i < size + message; i++)
+			if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+				line[i] = ' ';
+		size += message;
+		if ((size_t)wanted > room)
+			memcpy(line + size - 3, "...", 3);
+	}
+	line[size++] = '\n';
+	while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR)
+		;
+	errno = error;
+}
+
+/* Bytes at `from` that may stand in a line as they are; 0 if the first must be escaped. */
+static size_t plain_bytes(const uint8_t *from, size_t left)
+{
+	if (*from < 0x80)
+		return *from > ' ' && *from != 0x7f && *from != '"' && *from != '\\';
+	utf8proc_int32_t code;
+	utf8proc_ssize_t size = utf8proc_iterate(from, (utf8proc_ssize_t)left, &code);
+	if (size <= 0)
+		return 0;
+	switch (utf8proc_category(code)) {
+	case UTF8PROC_CATEGORY_CC:
+	case UTF8PROC_CATEGORY_CF:   /* among them the marks that turn a line around in a terminal */
+	case UTF8PROC_CATEGORY_CN:
+	case UTF8PROC_CATEGORY_CO:
+	case UTF8PROC_CATEGORY_ZL:
+	case UTF8PROC_CATEGORY_ZP:
+	case UTF8PROC_CATEGORY_ZS:
+		return 0;
+	default:
+		return (size_t)size;
+	}
+}
+
+const char *log_quote(struct text text)
+{
+	static _Thread_local char ring[QUOTE_RING][QUOTE_BYTES_MAX + sizeof "..."];
+	static _Thread_local unsigned turn;
+	char *const out = ring[turn++ % QUOTE_RING];
+	if (!text.size)
+		return strcpy(out, "\"\"");
+	size_t size = 0, i = 0;
+	while (i < text.size) {
+		const uint8_t *from = (const uint8_t *)text.data + i;
+		size_t plain = plain_bytes(from, text.size - i);
+		size_t wanted = plain ? plain : sizeof "\\x00" - 1;
+		if (size + wanted > QUOTE_BYTES_MAX)
+			break;
+		if (plain)
+			memcpy(out + size, from, plain);
+		else
+			snprintf(out + size, sizeof "\\x00", "\\x%02x", *from);
+		size += wanted;
+		i += plain ? plain : 1;
+	}
+	memcpy(out + size, i < text.size ? "..." : "", i < text.size ? sizeof "..." : 1);
+	return out;
+}
