@@ -1,0 +1,20 @@
+/* One batch through the seven steps: drop · begin · lock · decide · write ‖ intend · COMMIT · publish, answer.
+ *
+ * The write path of the service; src/inventory/README.md has its invariants. Thread: a writer's, with its own
+ * connections.
+ */
+#ifndef INVENTORY_BATCH_H
+#define INVENTORY_BATCH_H
+
+#include "base/config.h"
+#include "inventory/epoch.h"
+#include "inventory/queue.h"
+
+struct writers;
+
+struct writers *writers_start(const struct config *config, const struct redis_address *redis, struct epoch *epoch,
+                              struct queue *queue);
+/* The queue must be closed; returns when all that was in it has been answered. */
+void writers_stop(struct writers *writers);
+
+#endif

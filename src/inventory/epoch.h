@@ -1,0 +1,40 @@
+/* The read lease and the cache epoch: when a hit may be served, and how everybody stops serving them.
+ *
+ * One keeper thread: each L/4 it reads the epoch row and PostgreSQL's identity and extends the lease from the time
+ * *before* the question; it moves `closing` to `closed` after L(1+rho), and opens a new epoch when Redis has been well
+ * for a while. Writers and readers close through epoch_report(). The keyring travels with the lease.
+ * The protocol and its proof: lua/README.md. Thread: epoch_lease, epoch_report, epoch_wait from any.
+ */
+#ifndef INVENTORY_EPOCH_H
+#define INVENTORY_EPOCH_H
+
+#include "base/config.h"
+#include "cache/cell.h"
+#include "store/epoch.h"
+#include "store/keyring.h"
+
+struct epoch;
+
+struct epoch *epoch_start(const struct config *config, const struct redis_address *redis /* NULL: no Redis at all */,
+                          struct keyring *keyring);
+void epoch_stop(struct epoch *epoch);
+
+/* The lease as it stands: true if hits of *ret_namespace (NUL-ended) may be served at this very moment. */
+bool epoch_lease(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
+/* The namespace of the newest open epoch seen, whether or not there is a lease (for reads that allow stale). */
+bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
+/* True while PostgreSQL has answered the keeper within L. */
+bool epoch_database_reachable(struct epoch *epoch);
+enum epoch_state epoch_state_seen(struct epoch *epoch);   /* 0: none yet */
+bool epoch_redis_reachable(struct epoch *epoch);
+void epoch_last_namespace(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
+
+/* Somebody was answered FENCED or had no answer: the epoch of this namespace is to be closed. Returns at once; the
+ * keeper does it. A writer that needs it done calls epoch_wait_closed(). */
+void epoch_report(struct epoch *epoch, const char *namespace, const char *reason);
+/* Closes (if still open) and waits until `namespace` is closed or replaced: LU_OK then; LU_DEADLINE_EXCEEDED,
+ * LU_DATABASE_UNAVAILABLE, LU_SHUTTING_DOWN otherwise. */
+enum lu_error epoch_wait_closed(struct epoch *epoch, const char *namespace, const char *reason, int64_t deadline_ns)
+        LU_MUST_CHECK;
+
+#endif

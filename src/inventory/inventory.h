@@ -1,0 +1,54 @@
+/* The inventory: the write path, the read path and the keepers behind one door.
+ *
+ * Starts writers, loaders and keepers on their own threads and connections; takes operations; makes readers for event
+ * loops. Everything above (api, channels) sees only this header, inventory/read.h and include/lastunit.
+ */
+#ifndef INVENTORY_INVENTORY_H
+#define INVENTORY_INVENTORY_H
+
+#include "base/config.h"
+#include "lastunit/operation.h"
+#include "store/keyring.h"
+
+struct inventory;
+
+/* Connects once, checks the schema's version, loads the keys and starts the threads. NULL with a sentence in ret_why
+ * and, in *ret_exit, the exit code it deserves (2 configuration, 3 a backend cannot be reached). The keyring is filled
+ * and kept fresh; it must outlive the inventory. */
+struct inventory *inventory_start(const struct config *config, struct keyring *keyring, char ret_why[512], int *ret_exit);
+/* Answers everything accepted (drained if it ends within drain_timeout_ms, else shutting_down), joins the threads. No
+ * reader may be alive. */
+void inventory_stop(struct inventory *inventory);
+
+/* Merges and sorts the lines, makes the fingerprint and hands the operation on. LU_OK: accepted, on_done will come,
+ * once. Otherwise nothing was taken and on_done will not come: LU_OVERLOADED, LU_SHUTTING_DOWN, or what is wrong with
+ * the lines (LU_INVALID_QUANTITY when twin lines add up beyond the limit). Thread: any. */
+enum lu_error inventory_submit(struct inventory *inventory, struct operation *operation) LU_MUST_CHECK;
+
+/* Reads for GET by id, lists and the ledger: runs `work` on a loader's thread with its PostgreSQL connection, within
+ * the deadline. `work` returns the error it met; on_done comes once, on that thread. LU_OVERLOADED: not taken. */
+struct pg;
+struct query {
+	struct arena *arena;
+	int64_t deadline_ns;
+	enum lu_error (*work)(struct query *query, struct pg *pg);
+	void (*on_done)(struct query *query);
+	enum lu_error error;       /* of work, or LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED */
+	struct query *next;
+};
+enum lu_error inventory_query(struct inventory *inventory, struct query *query) LU_MUST_CHECK;
+
+/* What /readyz, /metrics and the operator want to know. */
+struct inventory_status {
+	bool database_reachable, redis_reachable;
+	const char *epoch;          /* "open", "closing", "closed", "unknown" */
+	char namespace[32];
+	bool lease;                 /* hits may be served now */
+	int64_t queue_depth;
+};
+void inventory_status(struct inventory *inventory, struct inventory_status *ret_status);
+/* What weakens a promise, one sentence each (fsync off, asynchronous standbys, allkeys-*, Redis persistence, …);
+ * looked up at start. Returns their number. */
+size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings);
+
+#endif

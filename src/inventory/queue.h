@@ -1,0 +1,33 @@
+/* The queue between whoever wants something and the writers: natural batching, no timers.
+ *
+ * A free writer scans in order and takes every operation none of whose claims is in use by another writer or wanted by
+ * an earlier operation it skipped: FIFO per SKU, no starvation. At most LU_BATCH_OPERATIONS_MAX operations or
+ * LU_BATCH_LINES_MAX lines; at least one. Claims are hashes: a collision only delays. They are a scheduling hint:
+ * rows are protected by PostgreSQL's locks alone. An operation whose row a stranger holds (blocked_claim) travels in a
+ * batch of its own kind, and at most half the writers take such batches at a time. SKU_PUTs never share a batch with
+ * carts. A part of the room (1/16, at least 8) is kept for keepers.
+ * Ownership: an accepted operation is the queue's until queue_take() lends it to a writer, who answers it and calls
+ * queue_finish(), or gives it back with queue_return(). Thread: any for submit; writer i for take(i)/finish(i).
+ */
+#ifndef INVENTORY_QUEUE_H
+#define INVENTORY_QUEUE_H
+
+#include "lastunit/operation.h"
+
+struct queue;
+
+struct queue *queue_new(size_t length, unsigned writers);
+void queue_free(struct queue *queue);   /* CHECKs that it is empty */
+/* LU_OVERLOADED when full, LU_SHUTTING_DOWN after queue_close(). */
+enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_MUST_CHECK;
+/* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. */
+size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
+/* Gives back, in front of everything (they were there first), unanswered. Room is never a question. */
+void queue_return(struct queue *queue, struct operation *const *operations, size_t count);
+/* The writer's batch is done: its claims are free again. */
+void queue_finish(struct queue *queue, unsigned writer);
+/* No more submits; takers drain what is there. */
+void queue_close(struct queue *queue);
+size_t queue_depth(struct queue *queue);
+
+#endif
