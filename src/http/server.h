@@ -34,6 +34,9 @@ const char *server_address(const struct server *server);
 /* Stops listening, lets running requests end (drain_timeout_ms; new requests on kept-alive connections are answered
  * with `Connection: close`), closes idle connections at once, joins the loops. */
 void server_stop(struct server *server);
+/* Frees a stopped server. Apart from server_stop, because a thread that posted the last answer may still be inside
+ * mailbox_post(): stop the server, join every thread that posts to its loops, then free it. Accepts NULL. */
+void server_free(struct server *server);
 
 struct event_base *server_loop_base(struct server_loop *loop);
 struct mailbox *server_loop_mailbox(struct server_loop *loop);
