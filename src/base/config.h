@@ -22,7 +22,9 @@ struct config {
 enum config_type { CONFIG_STRING, CONFIG_INT, CONFIG_BOOL };
 
 /* A flag of one subcommand, e.g. {"clients", CONFIG_INT, "32", 1, 10000, "", "how many at once", &clients}.
- * Its environment variable is not read. The table ends in a NULL name. target: const char **, int64_t * or bool *. */
+ * Its environment variable is not read. The table ends in a NULL name. target: const char **, int64_t * or bool *,
+ * set to the default (bounds not applied: "" may mark what must be given; NULL leaves it) and then to what is given.
+ * Texts are borrowed from argv, the environment and the tables. */
 struct config_option {
 	const char *name;
 	enum config_type type;
@@ -34,9 +36,10 @@ struct config_option {
 };
 
 /* Fills config from defaults, then environment, then argv[1..] (--name value, --name=value, --bool, --no-bool).
- * What does not start with "--" is positional: moved to the front of argv[1..], count in *ret_positionals.
+ * What does not start with "--", or follows a bare "--", is positional: moved to the front of argv[1..], count in
+ * *ret_positionals. An empty environment variable counts as not set.
  * `shared` lists the names of config.def this subcommand takes ("database_url listen ..."; "*" all of them).
- * False after printing one line on `err`: the caller exits with 2. "--help" sets *ret_help and returns true. */
+ * False after printing one line on `err`: the caller exits with 2. "--help" or "-h" sets *ret_help and returns true. */
 bool config_load(struct config *config, const char *shared, const struct config_option *options, int argc, char **argv,
                  int *ret_positionals, bool *ret_help, FILE *err) __attribute__((warn_unused_result));
 /* The options of a subcommand as --help lists them: flag, variable, default, bounds, unit, help. */
