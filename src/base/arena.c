@@ -34,8 +34,8 @@
 
 struct arena_block {
 	struct arena_block *next;
-	size_t size;              /* of data */
-	bool large;               /* holds one allocation */
+	size_t size; /* of data */
+	bool large;  /* holds one allocation */
 	_Alignas(16) char data[];
 };
 

@@ -13,9 +13,9 @@
 struct arena_block;
 
 struct arena {
-	struct arena_block *head;   /* newest block first */
-	size_t used;                /* bytes used of the newest block */
-	size_t block_bytes;         /* size of the next ordinary block */
+	struct arena_block *head; /* newest block first */
+	size_t used;              /* bytes used of the newest block */
+	size_t block_bytes;       /* size of the next ordinary block */
 };
 
 void arena_init(struct arena *arena, size_t block_bytes);

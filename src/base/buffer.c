@@ -15,9 +15,10 @@
 #define ROOM_BYTES_MIN ((size_t)128)
 #define INT64_CHARS_MAX 20
 
-static const char two_digits[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-                                 "8081828384858687888990919293949596979899";
+/* "00" to "99": halves the divisions. */
+static const char two_digits[] =
+	"0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+	"5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
 void buffer_done(struct buffer *buffer)
 {
@@ -45,7 +46,7 @@ void buffer_reserve(struct buffer *buffer, size_t more)
 
 void buffer_add(struct buffer *buffer, const void *bytes, size_t size)
 {
-	if (!size)   /* bytes may be NULL */
+	if (!size) /* bytes may be NULL */
 		return;
 	buffer_reserve(buffer, size);
 	memcpy(buffer->data + buffer->size, bytes, size);
@@ -72,7 +73,7 @@ void buffer_add_int(struct buffer *buffer, int64_t value)
 {
 	char digits[INT64_CHARS_MAX];
 	char *first = digits + sizeof digits;
-	uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;   /* INT64_MIN has no positive twin */
+	uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value; /* INT64_MIN has no positive twin */
 	while (rest >= 100) {
 		first -= 2;
 		memcpy(first, two_digits + rest % 100 * 2, 2);
@@ -99,7 +100,7 @@ void buffer_add_format(struct buffer *buffer, const char *format, ...)
 	int size = vsnprintf(buffer->data + buffer->size, left, format, arguments);
 	CHECK(size >= 0);
 	if ((size_t)size >= left) {
-		buffer_reserve(buffer, (size_t)size + 1);   /* vsnprintf wants room for its NUL */
+		buffer_reserve(buffer, (size_t)size + 1); /* vsnprintf wants room for its NUL */
 		CHECK(vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, again) == size);
 	}
 	buffer->size += (size_t)size;

@@ -17,8 +17,14 @@ struct buffer {
 };
 
 void buffer_done(struct buffer *buffer);
-static inline void buffer_clear(struct buffer *buffer) { buffer->size = 0; }
-static inline struct text buffer_text(const struct buffer *buffer) { return (struct text){buffer->data, buffer->size}; }
+static inline void buffer_clear(struct buffer *buffer)
+{
+	buffer->size = 0;
+}
+static inline struct text buffer_text(const struct buffer *buffer)
+{
+	return (struct text){buffer->data, buffer->size};
+}
 /* Makes sure that `more` bytes fit behind the present ones. */
 void buffer_reserve(struct buffer *buffer, size_t more);
 void buffer_add(struct buffer *buffer, const void *bytes, size_t size);

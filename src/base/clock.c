@@ -15,8 +15,8 @@
 
 #define SLICE_NS_MAX NS_PER_S
 #define SECONDS_PER_DAY INT64_C(86400)
-#define UNIX_US_MIN (INT64_C(-62135596800) * US_PER_S)                /* 0001-01-01T00:00:00.000Z */
-#define UNIX_US_MAX (INT64_C(253402300800) * US_PER_S - 1)            /* 9999-12-31T23:59:59.999Z */
+#define UNIX_US_MIN (INT64_C(-62135596800) * US_PER_S)     /* 0001-01-01T00:00:00.000Z */
+#define UNIX_US_MAX (INT64_C(253402300800) * US_PER_S - 1) /* 9999-12-31T23:59:59.999Z */
 
 static int64_t now_ns(clockid_t clock)
 {
@@ -72,7 +72,7 @@ void clock_format(int64_t unix_us, char out[25])
 	int64_t seconds = since_year_1_us / US_PER_S;
 	unsigned ms = (unsigned)(since_year_1_us % US_PER_S / 1000);
 	unsigned second_of_day = (unsigned)(seconds % SECONDS_PER_DAY);
-	unsigned day = (unsigned)(seconds / SECONDS_PER_DAY) + 306;   /* since 1 March of the year 0 */
+	unsigned day = (unsigned)(seconds / SECONDS_PER_DAY) + 306; /* since 1 March of the year 0 */
 	unsigned era = day / 146097, day_of_era = day % 146097;
 	unsigned year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
 	unsigned day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);

@@ -15,7 +15,10 @@
 
 int64_t clock_boottime_ns(void);
 int64_t clock_unix_us(void);
-static inline int64_t deadline_in_ms(int64_t ms) { return clock_boottime_ns() + ms * NS_PER_MS; }
+static inline int64_t deadline_in_ms(int64_t ms)
+{
+	return clock_boottime_ns() + ms * NS_PER_MS;
+}
 /* Milliseconds left, rounded up, 0 if past, at most INT_MAX: ready for poll(). */
 int deadline_left_ms(int64_t deadline_ns);
 /* Fills 25 bytes with "2026-11-29T13:45:00.123Z" and a NUL. */

@@ -28,8 +28,9 @@ static const struct {
 	struct config_option option;
 	size_t offset;
 } rows[] = {
-#define X(type_, name_, default_, min_, max_, unit_, help_)                                                            \
-	{{#name_, CONFIG_##type_, DEFAULT_##type_(default_), min_, max_, unit_, help_, NULL}, offsetof(struct config, name_)},
+#define X(type_, name_, default_, min_, max_, unit_, help_)                               \
+	{{#name_, CONFIG_##type_, DEFAULT_##type_(default_), min_, max_, unit_, help_, NULL}, \
+	 offsetof(struct config, name_)},
 #include "base/config.def"
 #undef X
 };
@@ -39,7 +40,7 @@ static const struct {
 struct options {
 	struct config_option all[OPTIONS_MAX];
 	unsigned count;
-	unsigned shared_count;      /* the first ones: those with an environment variable */
+	unsigned shared_count; /* the first ones: those with an environment variable */
 };
 
 /* "http-loops" for http_loops; "LASTUNIT_HTTP_LOOPS" for the environment. */
@@ -213,7 +214,7 @@ static bool refuse_unknown(const struct options *options, const char *argument, 
 	memcpy(given, argument, size);
 	given[size] = 0;
 	const char *nearest = NULL;
-	unsigned best = (unsigned)size / 3;   /* the dashes count: two edits for --port, four for --database */
+	unsigned best = (unsigned)size / 3; /* the dashes count: two edits for --port, four for --database */
 	for (unsigned i = 0; i < options->count; i++) {
 		spell_flag(options->all[i].name, flag);
 		unsigned edits = size > 4 && strncmp(flag, given, size) == 0 ? 1 : distance(given, flag);
@@ -298,7 +299,7 @@ bool config_load(struct config *config, const char *shared, const struct config_
 	bool only_positionals = false;
 	for (int i = 1; i < argc; i++) {
 		if (only_positionals || strncmp(argv[i], "--", 2) != 0)
-			argv[1 + positionals++] = argv[i];   /* never ahead of i: flags before it have made room */
+			argv[1 + positionals++] = argv[i]; /* never ahead of i: flags before it have made room */
 		else if (!argv[i][2])
 			only_positionals = true;
 		else if (!apply_flag(&known, argc, argv, &i, err))

@@ -8,8 +8,8 @@
 #include "lastunit/types.h"
 
 struct embedded_file {
-	const char *name;          /* "lua/read.lua" */
-	struct text content;       /* a NUL stands behind it, not counted */
+	const char *name;    /* "lua/read.lua" */
+	struct text content; /* a NUL stands behind it, not counted */
 };
 
 extern const struct embedded_file embedded_files[];

@@ -16,7 +16,7 @@ struct error_row {
 	bool stored;
 };
 
-#define X(NAME, code_, status_, stored_, title_, mend_)                                                                \
+#define X(NAME, code_, status_, stored_, title_, mend_) \
 	[LU_##NAME] = {.code = #code_, .title = title_, .mend = mend_, .status = status_, .stored = stored_},
 static const struct error_row errors[LU_ERROR_COUNT] = {
 	[LU_OK] = {.code = "ok", .title = "Done", .mend = "Nothing to mend.", .status = 200, .stored = true},

@@ -16,10 +16,10 @@
 #include "base/clock.h"
 
 #define POOL_BYTES 4096
-#define POOLED_BYTES_MAX 256        /* more is fetched directly */
+#define POOLED_BYTES_MAX 256 /* more is fetched directly */
 
 struct pool {
-	size_t left;                    /* unused bytes, at the end */
+	size_t left; /* unused bytes, at the end */
 	uint8_t bytes[POOL_BYTES];
 };
 
@@ -27,7 +27,7 @@ static _Thread_local struct pool pool;
 
 static void on_fork_child(void)
 {
-	pool.left = 0;   /* the only thread that lives on is this one */
+	pool.left = 0; /* the only thread that lives on is this one */
 }
 
 static __attribute__((constructor)) void watch_forks(void)
@@ -92,8 +92,8 @@ struct uuid uuid_new(void)
 	uint64_t ms = (uint64_t)(clock_unix_us() / 1000);
 	for (int i = 5; i >= 0; i--, ms >>= 8)
 		id.bytes[i] = (uint8_t)ms;
-	id.bytes[6] = (uint8_t)(0x70 | (id.bytes[6] & 0x0f));   /* version 7 */
-	id.bytes[8] = (uint8_t)(0x80 | (id.bytes[8] & 0x3f));   /* variant of RFC 9562 */
+	id.bytes[6] = (uint8_t)(0x70 | (id.bytes[6] & 0x0f)); /* version 7 */
+	id.bytes[8] = (uint8_t)(0x80 | (id.bytes[8] & 0x3f)); /* variant of RFC 9562 */
 	return id;
 }
 
@@ -143,7 +143,7 @@ bool uuid_equal(const struct uuid *a, const struct uuid *b)
 void token_new(char out[TOKEN_BYTES + 1])
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-	uint8_t bytes[18] = {0};   /* 16 random ones, padded to a multiple of 3 */
+	uint8_t bytes[18] = {0}; /* 16 random ones, padded to a multiple of 3 */
 	random_bytes(bytes, 16);
 	char *to = out;
 	for (int i = 0; i < 18; i += 3) {

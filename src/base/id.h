@@ -7,13 +7,13 @@
 #include "lastunit/types.h"
 
 #define UUID_TEXT_BYTES 36
-#define TOKEN_BYTES 22            /* 128 bits in base64url without padding */
+#define TOKEN_BYTES 22 /* 128 bits in base64url without padding */
 
 void random_bytes(void *out, size_t size);
 uint64_t random_u64(void);
 /* A uniform number in [0, bound); bound > 0. */
 uint64_t random_below(uint64_t bound);
-struct uuid uuid_new(void);                                   /* version 7 */
+struct uuid uuid_new(void); /* version 7 */
 void uuid_format(const struct uuid *id, char out[UUID_TEXT_BYTES + 1]);
 /* 36 characters, lower or upper case, any version; false otherwise. */
 bool uuid_parse(struct text text, struct uuid *ret_id);

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/id.h"
 
-#define DEPTH_MAX 64               /* jansson calls itself once a level */
-#define ESCAPED_BYTES_MAX 6        /* "\u001f" */
+#define DEPTH_MAX 64        /* jansson calls itself once a level */
+#define ESCAPED_BYTES_MAX 6 /* "\u001f" */
 
 static _Thread_local char why[160];
 
@@ -170,8 +170,11 @@ static inline uint64_t suspicious(uint64_t word)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
 	uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\', separator = word ^ ones * 0xe2;
-	return (((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
-	        ((separator - ones) & ~separator)) & tops;
+	uint64_t found = (word - ones * 0x20) & ~word;
+	found |= (quote - ones) & ~quote;
+	found |= (backslash - ones) & ~backslash;
+	found |= (separator - ones) & ~separator;
+	return found & tops;
 }
 
 /* Bytes from `from` that stand for themselves. */
@@ -265,7 +268,7 @@ void json_put_uuid(struct json_writer *w, const struct uuid *id)
 	*to++ = '"';
 	uuid_format(id, to);
 	to += UUID_TEXT_BYTES;
-	*to++ = '"';   /* on the NUL */
+	*to++ = '"'; /* on the NUL */
 	end(w, to, true);
 }
 
@@ -275,7 +278,7 @@ void json_put_time(struct json_writer *w, int64_t unix_us)
 	*to++ = '"';
 	clock_format(unix_us, to);
 	to += 24;
-	*to++ = '"';   /* on the NUL */
+	*to++ = '"'; /* on the NUL */
 	end(w, to, true);
 }
 

@@ -21,17 +21,20 @@ struct text json_text(const json_t *string);
 
 struct json_writer {
 	struct buffer *out;
-	bool comma;          /* a value was written at this level */
+	bool comma; /* a value was written at this level */
 };
 
-static inline struct json_writer json_writer(struct buffer *out) { return (struct json_writer){out, false}; }
+static inline struct json_writer json_writer(struct buffer *out)
+{
+	return (struct json_writer){out, false};
+}
 void json_object_open(struct json_writer *w);
 void json_object_close(struct json_writer *w);
 void json_array_open(struct json_writer *w);
 void json_array_close(struct json_writer *w);
 /* `key` is a literal that needs no escaping. */
 void json_key(struct json_writer *w, const char *key);
-void json_put_text(struct json_writer *w, struct text text);   /* escaped; must be valid UTF-8 */
+void json_put_text(struct json_writer *w, struct text text); /* escaped; must be valid UTF-8 */
 void json_put_string(struct json_writer *w, const char *c_string);
 void json_put_int(struct json_writer *w, int64_t value);
 void json_put_bool(struct json_writer *w, bool value);

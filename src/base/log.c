@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-#define LINE_BYTES_MAX 4096        /* PIPE_BUF: a write of so much to a pipe is atomic */
+#define LINE_BYTES_MAX 4096 /* PIPE_BUF: a write of so much to a pipe is atomic */
 #define QUOTE_BYTES_MAX 200
 #define QUOTE_RING 4
 
@@ -38,7 +38,7 @@ void log_event(enum log_level level, const char *format, ...)
 	clock_format(clock_unix_us(), line);
 	size_t size = 24;
 	size += (size_t)snprintf(line + size, 16, " %s ", names[level]);
-	size_t room = sizeof line - size - 1;   /* a line feed takes the place of the NUL */
+	size_t room = sizeof line - size - 1; /* a line feed takes the place of the NUL */
 	va_list arguments;
 	va_start(arguments, format);
 	int wanted = vsnprintf(line + size, room + 1, format, arguments);
@@ -69,7 +69,7 @@ static size_t plain_bytes(const uint8_t *from, size_t left)
 		return 0;
 	switch (utf8proc_category(code)) {
 	case UTF8PROC_CATEGORY_CC:
-	case UTF8PROC_CATEGORY_CF:   /* among them the marks that turn a line around in a terminal */
+	case UTF8PROC_CATEGORY_CF: /* among them the marks that turn a line around in a terminal */
 	case UTF8PROC_CATEGORY_CN:
 	case UTF8PROC_CATEGORY_CO:
 	case UTF8PROC_CATEGORY_ZL:

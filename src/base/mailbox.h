@@ -16,14 +16,17 @@ struct mailbox_item {
 };
 
 struct mailbox {
-	_Atomic(struct mailbox_item *) head;   /* newest first; reversed by the owner */
-	int fd;                                /* eventfd, non-blocking, close-on-exec */
+	_Atomic(struct mailbox_item *) head; /* newest first; reversed by the owner */
+	int fd;                              /* eventfd, non-blocking, close-on-exec */
 };
 
 void mailbox_init(struct mailbox *mailbox);
 /* CHECKs that it is empty. */
 void mailbox_done(struct mailbox *mailbox);
-static inline int mailbox_fd(const struct mailbox *mailbox) { return mailbox->fd; }
+static inline int mailbox_fd(const struct mailbox *mailbox)
+{
+	return mailbox->fd;
+}
 void mailbox_post(struct mailbox *mailbox, struct mailbox_item *item);
 /* Owner only. Returns how many were delivered. */
 unsigned mailbox_deliver(struct mailbox *mailbox);

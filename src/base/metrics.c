@@ -28,12 +28,24 @@ static const struct metric_row rows[METRIC_COUNT] = {
 
 static const struct bucket {
 	int64_t ns_max;
-	const char *le;      /* in seconds */
+	const char *le; /* in seconds */
 } buckets[] = {
-	{NS_PER_MS / 10, "0.0001"},  {NS_PER_MS / 4, "0.00025"},  {NS_PER_MS / 2, "0.0005"},  {NS_PER_MS, "0.001"},
-	{NS_PER_MS * 5 / 2, "0.0025"}, {NS_PER_MS * 5, "0.005"},  {NS_PER_MS * 10, "0.01"},   {NS_PER_MS * 25, "0.025"},
-	{NS_PER_MS * 50, "0.05"},    {NS_PER_MS * 100, "0.1"},    {NS_PER_MS * 250, "0.25"},  {NS_PER_MS * 500, "0.5"},
-	{NS_PER_S, "1"},             {NS_PER_S * 5 / 2, "2.5"},   {NS_PER_S * 5, "5"},        {NS_PER_S * 10, "10"},
+	{NS_PER_MS / 10, "0.0001"},
+	{NS_PER_MS / 4, "0.00025"},
+	{NS_PER_MS / 2, "0.0005"},
+	{NS_PER_MS, "0.001"},
+	{NS_PER_MS * 5 / 2, "0.0025"},
+	{NS_PER_MS * 5, "0.005"},
+	{NS_PER_MS * 10, "0.01"},
+	{NS_PER_MS * 25, "0.025"},
+	{NS_PER_MS * 50, "0.05"},
+	{NS_PER_MS * 100, "0.1"},
+	{NS_PER_MS * 250, "0.25"},
+	{NS_PER_MS * 500, "0.5"},
+	{NS_PER_S, "1"},
+	{NS_PER_S * 5 / 2, "2.5"},
+	{NS_PER_S * 5, "5"},
+	{NS_PER_S * 10, "10"},
 	{INT64_MAX, "+Inf"},
 };
 #define BUCKET_COUNT (sizeof buckets / sizeof buckets[0])

@@ -17,10 +17,10 @@ enum metric {
 	METRIC_COUNT
 };
 
-void metric_add(enum metric metric, int64_t n);       /* counters and gauges */
-void metric_set(enum metric metric, int64_t value);   /* gauges */
+void metric_add(enum metric metric, int64_t n);         /* counters and gauges */
+void metric_set(enum metric metric, int64_t value);     /* gauges */
 void metric_observe_ns(enum metric metric, int64_t ns); /* histograms */
-int64_t metric_get(enum metric metric);               /* counters and gauges; a histogram's count */
+int64_t metric_get(enum metric metric);                 /* counters and gauges; a histogram's count */
 /* Prometheus text exposition format 0.0.4, every metric prefixed `lastunit_`. */
 void metrics_print(struct buffer *out);
 
