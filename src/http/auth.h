@@ -10,6 +10,8 @@
 
 /* The keyring the server asks; set once before server_start. */
 void auth_use(struct keyring *keyring);
+/* The server's question before a handler: LU_UNAUTHORIZED, LU_FORBIDDEN, with *ret_why (for the request's life). */
+enum lu_error auth_check(struct request *request, unsigned scopes, const char **ret_why) LU_MUST_CHECK;
 /* Valid in handlers of routes with scopes. */
 const struct principal *request_principal(const struct request *request);
 

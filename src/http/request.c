@@ -1,0 +1,376 @@
+/* One request: what a handler may ask of it, and its answer.
+ *
+ * Happy path: request_dispatch() finds the route, checks the key, decodes parameters and query, calls the handler;
+ * request_reply() writes head and body in one run behind what the connection is about to send, frees everything of
+ * the request, and tells the connection.
+ * Failure modes: no route, wrong method, no key, bad escapes: answered here as problems, the connection stays. A
+ * client that left: the answer is dropped. A second reply to one request is a bug (CHECK).
+ */
+#include "http/request.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "http/auth.h"
+#include "http/connection.h"
+#include "http/problem.h"
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+void request_open(struct connection *connection)
+{
+	struct request *request = &connection->request;
+	CHECK(!request->arena);
+	*request = (struct request){.connection = connection, .arena = loop_take_arena(connection->loop)};
+	request->fields_end = &request->fields;
+}
+
+void request_discard(struct request *request)
+{
+	struct connection *connection = request->connection;
+	json_decref(request->json);
+	request->json = NULL;
+	loop_give_arena(connection->loop, request->arena);
+	request->arena = NULL;
+	connection->body_at = NULL;
+	connection->loop->body_bytes -= connection->body_buffer.size;
+	buffer_done(&connection->body_buffer);
+}
+
+static void split_target(struct request *request, struct text *ret_query)
+{
+	struct text target = request->head.target;
+	const char *mark = target.size ? memchr(target.data, '?', target.size) : NULL;
+	request->path = (struct text){target.data, mark ? (size_t)(mark - target.data) : target.size};
+	*ret_query = mark ? (struct text){mark + 1, target.size - request->path.size - 1} : (struct text){0};
+}
+
+static struct text allow_list(struct request *request, unsigned allow)
+{
+	static const struct { enum http_method method; const char *name; } names[] = {
+		{HTTP_METHOD_GET, "GET"}, {HTTP_METHOD_HEAD, "HEAD"}, {HTTP_METHOD_POST, "POST"},
+		{HTTP_METHOD_PUT, "PUT"}, {HTTP_METHOD_DELETE, "DELETE"}, {HTTP_METHOD_OPTIONS, "OPTIONS"},
+	};
+	struct text list = {0};
+	allow |= HTTP_METHOD_OPTIONS;
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (allow & names[i].method)
+			list = arena_printf(request_arena(request), "%.*s%s%s", (int)list.size, list.size ? list.data : "",
+			                    list.size ? ", " : "", names[i].name);
+	return list;
+}
+
+static void answer_other_method(struct request *request, unsigned allow)
+{
+	request_add_header(request, "Allow", allow_list(request, allow));
+	if (request->head.method == HTTP_METHOD_OPTIONS)
+		request_reply(request, 204, NULL, (struct text){0});
+	else
+		problem_reply(request, LU_METHOD_NOT_ALLOWED, (struct text){0});
+}
+
+/* Undoes the escapes of all that the client put into the target, so that a handler never sees a bad one. */
+static enum lu_error decode(struct request *request, struct text query, const char **ret_why)
+{
+	enum lu_error error = LU_OK;
+	for (size_t i = 0; i < request->param_count && !error; i++)
+		error = percent_decode(request_arena(request), request->params[i], false, &request->params[i], ret_why);
+	if (!error && query.size)
+		error = percent_query(request_arena(request), query, &request->query.pairs, &request->query.count, ret_why);
+	return error;
+}
+
+void request_dispatch(struct request *request)
+{
+	struct text query;
+	split_target(request, &query);
+	const struct route *route;
+	unsigned allow;
+	switch (router_match(&request->connection->loop->server->router, request->head.method, request->path, &route,
+	                     request->params, &request->param_count, &allow)) {
+	case ROUTE_NOT_FOUND:
+		problem_reply(request, LU_NOT_FOUND, (struct text){0});
+		return;
+	case ROUTE_METHOD_NOT_ALLOWED:
+		answer_other_method(request, allow);
+		return;
+	case ROUTE_FOUND:
+		break;
+	}
+	const char *why = "";
+	enum lu_error error = decode(request, query, &why);
+	if (!error && route->scopes)
+		error = auth_check(request, route->scopes, &why);
+	if (error)
+		problem_reply(request, error, text_of(why));
+	else
+		route->handle(request);
+}
+
+/* --- what was asked --------------------------------------------------------------------------------------------- */
+
+enum http_method request_method(const struct request *request)
+{
+	return request->head.method;
+}
+
+struct arena *request_arena(struct request *request)
+{
+	return &request->arena->arena;
+}
+
+struct server_loop *request_loop(struct request *request)
+{
+	return request->connection->loop;
+}
+
+int64_t request_deadline_ns(const struct request *request)
+{
+	return request->complete_ns + request->connection->loop->server->times.request_ns;
+}
+
+struct text request_path(const struct request *request)
+{
+	return request->path;
+}
+
+struct text request_param(const struct request *request, size_t i)
+{
+	CHECK(i < request->param_count);
+	return request->params[i];
+}
+
+bool request_header(const struct request *request, const char *name, struct text *ret_value)
+{
+	size_t size = strlen(name);
+	struct text value = {0};
+	bool found = false;
+	for (size_t i = 0; i < request->head.field_count; i++) {
+		const struct http_field *field = &request->head.fields[i];
+		if (field->name.size != size || strncasecmp(field->name.data, name, size) != 0)
+			continue;
+		if (!found)
+			value = field->value;
+		else
+			value = arena_printf(&request->arena->arena, "%.*s, %.*s", (int)value.size, value.data,
+			                     (int)field->value.size, field->value.data);
+		found = true;
+	}
+	if (found)
+		*ret_value = value;
+	return found;
+}
+
+struct text request_body(const struct request *request)
+{
+	return request->body;
+}
+
+/* RFC 8259: application/json has no parameters that mean anything; a charset is let pass. */
+static bool says_json(const struct request *request)
+{
+	static const char json[] = "application/json";
+	struct text type;
+	if (!request_header(request, "Content-Type", &type) || type.size < sizeof json - 1 ||
+	    strncasecmp(type.data, json, sizeof json - 1) != 0)
+		return false;
+	return type.size == sizeof json - 1 || strchr("; \t", type.data[sizeof json - 1]);
+}
+
+enum lu_error request_json(struct request *request, json_t **ret_value, const char **ret_why)
+{
+	if (!request->json_read) {
+		request->json_read = true;
+		const char *why = "";
+		request->json_error = says_json(request) ? json_parse(request->body, &request->json, &why) :
+			LU_UNSUPPORTED_MEDIA_TYPE;
+		/* The parser's sentence lives until its next call only. */
+		request->json_why = arena_text(request_arena(request), text_of(why)).data;
+	}
+	if (request->json_error)
+		*ret_why = request->json_why;
+	else
+		*ret_value = request->json;
+	return request->json_error;
+}
+
+bool request_query(const struct request *request, const char *name, size_t n, struct text *ret_value)
+{
+	/* const is the caller's view; the server's own request is where the last find is kept. */
+	struct query *query = &request->connection->request.query;
+	/* Continues behind the last find of the same literal: reading n values costs n steps, not n². */
+	size_t found = 0, i = 0;
+	if (query->name == name && n > query->n) {
+		found = query->n + 1;
+		i = query->at + 1;
+	}
+	size_t size = strlen(name);
+	for (; i < query->count; i++) {
+		const struct query_pair *pair = &query->pairs[i];
+		if (pair->name.size != size || memcmp(pair->name.data, name, size) != 0 || found++ < n)
+			continue;
+		query->name = name;
+		query->n = n;
+		query->at = i;
+		*ret_value = pair->value;
+		return true;
+	}
+	return false;
+}
+
+struct text request_query_check(const struct request *request, const char *const *names)
+{
+	for (size_t i = 0; i < request->query.count; i++) {
+		struct text name = request->query.pairs[i].name;
+		const char *const *known = names;
+		while (*known && !text_equal(name, text_of(*known)))
+			known++;
+		if (!*known)
+			return name.size ? name : TEXT("=");     /* "=5": a value without a name */
+	}
+	return (struct text){0};
+}
+
+void request_set_context(struct request *request, void *context)
+{
+	request->context = context;
+}
+
+void *request_context(const struct request *request)
+{
+	return request->context;
+}
+
+/* --- the answer ------------------------------------------------------------------------------------------------- */
+
+void request_add_header(struct request *request, const char *name, struct text value)
+{
+	for (size_t i = 0; i < value.size; i++) {
+		unsigned char c = (unsigned char)value.data[i];
+		if ((c >= 0x20 && c != 0x7f) || c == '\t')
+			continue;
+		/* Leaving the field out harms nobody; sending it would let a client's text write our header block. */
+		log_event(LOG_ERROR, "http_header_dropped name=%s value=%s", name, log_quote(value));
+		return;
+	}
+	struct answer_field *field = ARENA_NEW(request_arena(request), struct answer_field);
+	field->name = name;
+	field->value = arena_text(request_arena(request), value);
+	*request->fields_end = field;
+	request->fields_end = &field->next;
+}
+
+#define STATUS(code, reason) case code: return TEXT("HTTP/1.1 " #code " " reason "\r\n")
+
+static struct text status_line(int status, char room[32])
+{
+	switch (status) {
+	STATUS(200, "OK");
+	STATUS(201, "Created");
+	STATUS(202, "Accepted");
+	STATUS(204, "No Content");
+	STATUS(301, "Moved Permanently");
+	STATUS(302, "Found");
+	STATUS(303, "See Other");
+	STATUS(304, "Not Modified");
+	STATUS(307, "Temporary Redirect");
+	STATUS(308, "Permanent Redirect");
+	STATUS(400, "Bad Request");
+	STATUS(401, "Unauthorized");
+	STATUS(403, "Forbidden");
+	STATUS(404, "Not Found");
+	STATUS(405, "Method Not Allowed");
+	STATUS(406, "Not Acceptable");
+	STATUS(408, "Request Timeout");
+	STATUS(409, "Conflict");
+	STATUS(410, "Gone");
+	STATUS(412, "Precondition Failed");
+	STATUS(413, "Content Too Large");
+	STATUS(414, "URI Too Long");
+	STATUS(415, "Unsupported Media Type");
+	STATUS(417, "Expectation Failed");
+	STATUS(422, "Unprocessable Content");
+	STATUS(429, "Too Many Requests");
+	STATUS(431, "Request Header Fields Too Large");
+	STATUS(500, "Internal Server Error");
+	STATUS(502, "Bad Gateway");
+	STATUS(503, "Service Unavailable");
+	STATUS(504, "Gateway Timeout");
+	STATUS(505, "HTTP Version Not Supported");
+	default: break;
+	}
+	/* RFC 9112, 4: the reason may be empty. */
+	CHECK(status >= 200 && status <= 599);
+	int size = snprintf(room, 32, "HTTP/1.1 %d \r\n", status);
+	return (struct text){room, (size_t)size};
+}
+
+static void write_answer(struct request *request, struct buffer *out, int status, const char *type, struct text body)
+{
+	struct connection *connection = request->connection;
+	struct server_loop *loop = connection->loop;
+	bool bodiless = status == 204 || status == 304;      /* RFC 9110, 6.4.1 */
+	char room[32];
+	buffer_reserve(out, body.size + 512);
+	buffer_add_text(out, status_line(status, room));
+	buffer_add(out, loop->date, loop->date_size);
+	if (type && !bodiless) {
+		buffer_add_text(out, TEXT("Content-Type: "));
+		buffer_add_string(out, type);
+		buffer_add_text(out, TEXT("\r\n"));
+	}
+	if (!bodiless) {
+		buffer_add_text(out, TEXT("Content-Length: "));
+		buffer_add_int(out, (int64_t)body.size);
+		buffer_add_text(out, TEXT("\r\n"));
+	}
+	for (const struct answer_field *field = request->fields; field; field = field->next) {
+		buffer_add_string(out, field->name);
+		buffer_add_text(out, TEXT(": "));
+		buffer_add_text(out, field->value);
+		buffer_add_text(out, TEXT("\r\n"));
+	}
+	if (connection->close_after)
+		buffer_add_text(out, TEXT("Connection: close\r\n\r\n"));
+	else if (connection->say_keep_alive)
+		buffer_add_text(out, TEXT("Connection: keep-alive\r\n\r\n"));
+	else
+		buffer_add_text(out, TEXT("\r\n"));
+	if (!bodiless && request->head.method != HTTP_METHOD_HEAD)
+		buffer_add_text(out, body);
+}
+
+static void count_answer(const struct request *request, int status, int64_t now_ns)
+{
+	metric_add(METRIC_HTTP_REQUESTS, 1);
+	if (status >= 500)
+		metric_add(METRIC_HTTP_ERRORS_5XX, 1);
+	else if (status >= 400)
+		metric_add(METRIC_HTTP_ERRORS_4XX, 1);
+	if (request->complete_ns)            /* else it was refused before it was complete */
+		metric_observe_ns(METRIC_HTTP_SECONDS, now_ns - request->complete_ns);
+}
+
+void request_reply(struct request *request, int status, const char *content_type, struct text body)
+{
+	struct connection *connection = request->connection;
+	CHECK(request->arena);               /* answered once, not twice */
+	count_answer(request, status, loop_read_clock(connection->loop));
+	if (connection->loop->draining)
+		connection->close_after = true;
+	if (connection->bev)
+		write_answer(request, connection_out(connection), status, content_type, body);
+	request_discard(request);
+	connection_answered(connection);
+}
+
+void request_reply_json(struct request *request, int status, const struct buffer *body)
+{
+	request_reply(request, status, "application/json", buffer_text(body));
+}

@@ -1,0 +1,81 @@
+/* The keyring: a sorted table behind a read-write lock.
+ *
+ * Happy path: a connection's first request takes the read lock for one binary search; its later requests compare
+ * generations only. Failure modes: an unknown key is false; out of memory is CHECKed.
+ */
+#include "store/keyring.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+struct keyring {
+	pthread_rwlock_t lock;
+	struct keyring_entry *entries;       /* by sha256 */
+	size_t count;
+	_Atomic uint64_t generation;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct keyring_entry *left = a, *right = b;
+	return memcmp(left->sha256, right->sha256, sizeof left->sha256);
+}
+
+struct keyring *keyring_new(void)
+{
+	struct keyring *keyring = calloc(1, sizeof *keyring);
+	CHECK(keyring);
+	CHECK(pthread_rwlock_init(&keyring->lock, NULL) == 0);
+	atomic_init(&keyring->generation, 1);
+	return keyring;
+}
+
+void keyring_free(struct keyring *keyring)
+{
+	if (!keyring)
+		return;
+	pthread_rwlock_destroy(&keyring->lock);
+	free(keyring->entries);
+	free(keyring);
+}
+
+void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count)
+{
+	struct keyring_entry *sorted = NULL;
+	if (count) {
+		sorted = malloc(count * sizeof *sorted);
+		CHECK(sorted);
+		memcpy(sorted, entries, count * sizeof *sorted);
+		qsort(sorted, count, sizeof *sorted, compare);
+	}
+	pthread_rwlock_wrlock(&keyring->lock);
+	struct keyring_entry *old = keyring->entries;
+	keyring->entries = sorted;
+	keyring->count = count;
+	/* Raised with the new entries in place: whoever sees the new number and then looks, looks there. */
+	atomic_fetch_add_explicit(&keyring->generation, 1, memory_order_release);
+	pthread_rwlock_unlock(&keyring->lock);
+	free(old);
+}
+
+uint64_t keyring_generation(const struct keyring *keyring)
+{
+	return atomic_load_explicit(&keyring->generation, memory_order_acquire);
+}
+
+bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal)
+{
+	struct keyring_entry wanted;
+	memcpy(wanted.sha256, sha256, sizeof wanted.sha256);
+	pthread_rwlock_rdlock(&keyring->lock);
+	const struct keyring_entry *entry = keyring->count ?
+		bsearch(&wanted, keyring->entries, keyring->count, sizeof wanted, compare) : NULL;
+	if (entry)
+		*ret_principal = entry->principal;
+	pthread_rwlock_unlock(&keyring->lock);
+	return entry != NULL;
+}
