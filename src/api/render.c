@@ -1,0 +1,389 @@
+/* Rendering: structs to JSON.
+ *
+ * Happy path: straight into the buffer, one function per object. Nothing here can fail.
+ */
+#include "api/render.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/text.h"
+
+static void member_text(struct json_writer *w, const char *key, struct text text)
+{
+	json_key(w, key);
+	if (text.data)
+		json_put_text(w, text);
+	else
+		json_put_null(w);
+}
+
+static void member_string(struct json_writer *w, const char *key, const char *c_string)
+{
+	json_key(w, key);
+	json_put_string(w, c_string);
+}
+
+static void member_int(struct json_writer *w, const char *key, int64_t value)
+{
+	json_key(w, key);
+	json_put_int(w, value);
+}
+
+static void member_bool(struct json_writer *w, const char *key, bool value)
+{
+	json_key(w, key);
+	json_put_bool(w, value);
+}
+
+/* nil, 0: null. */
+static void member_id(struct json_writer *w, const char *key, const struct uuid *id)
+{
+	static const struct uuid nil;
+	json_key(w, key);
+	if (memcmp(id, &nil, sizeof nil))
+		json_put_uuid(w, id);
+	else
+		json_put_null(w);
+}
+
+static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
+{
+	json_key(w, key);
+	if (unix_us)
+		json_put_time(w, unix_us);
+	else
+		json_put_null(w);
+}
+
+/* --- availability: the hot path ----------------------------------------------------------------------------------- */
+
+void render_availability(struct json_writer *w, const struct lookup_item *item)
+{
+	const struct figures *figures = &item->figures;
+	json_object_open(w);
+	member_text(w, "sku", item->sku);
+	if (!item->known) {
+		member_string(w, "status", "unknown");
+		json_object_close(w);
+		return;
+	}
+	int64_t available = figures_available(figures);
+	member_string(w, "status", !figures->tracked || available ? "in_stock" : "out_of_stock");
+	json_key(w, "available");
+	if (figures->tracked)
+		json_put_int(w, available);
+	else
+		json_put_null(w);
+	member_int(w, "held", figures->reserved);
+	member_bool(w, "tracked", figures->tracked);
+	member_int(w, "version", figures->version);
+	if (item->source == LOOKUP_STALE)
+		member_bool(w, "stale", true);
+	json_object_close(w);
+}
+
+static char *put_digits(char *to, int64_t value)
+{
+	char digits[20];
+	size_t n = 0;
+	do
+		digits[n++] = (char)('0' + value % 10);
+	while (value /= 10);
+	while (n)
+		*to++ = digits[--n];
+	return to;
+}
+
+size_t render_etag(const struct figures *figures, char out[ETAG_BYTES_MAX])
+{
+	char *to = out;
+	*to++ = '"';
+	to = put_digits(to, figures->version);
+	*to++ = '.';
+	if (figures->tracked)
+		to = put_digits(to, figures_available(figures));
+	else
+		*to++ = 'u';
+	*to++ = '.';
+	to = put_digits(to, figures->reserved);
+	*to++ = '"';
+	return (size_t)(to - out);
+}
+
+/* --- reservations, checkouts, adjustments ------------------------------------------------------------------------- */
+
+static void member_line_version(struct json_writer *w, const struct line *line)
+{
+	json_key(w, "version");
+	if (line->counted)
+		json_put_int(w, line->version);
+	else
+		json_put_null(w);
+}
+
+static const char *checkout_status(const struct checkout *checkout)
+{
+	bool some = false, all = true;
+	for (size_t i = 0; i < checkout->line_count; i++) {
+		some |= checkout->lines[i].cancelled > 0;
+		all &= checkout->lines[i].cancelled == checkout->lines[i].quantity;
+	}
+	return !some ? "completed" : all ? "cancelled" : "partially_cancelled";
+}
+
+void render_checkout(struct json_writer *w, const struct checkout *checkout)
+{
+	json_object_open(w);
+	member_id(w, "id", &checkout->id);
+	member_string(w, "status", checkout_status(checkout));
+	json_key(w, "lines");
+	json_array_open(w);
+	for (size_t i = 0; i < checkout->line_count; i++) {
+		const struct line *line = &checkout->lines[i];
+		json_object_open(w);
+		member_text(w, "sku", line->sku);
+		member_int(w, "quantity", line->quantity);
+		member_int(w, "cancelled", line->cancelled);
+		member_line_version(w, line);
+		json_object_close(w);
+	}
+	json_array_close(w);
+	member_text(w, "reference", checkout->reference);
+	member_id(w, "reservation_id", &checkout->reservation_id);
+	member_time(w, "created_at", checkout->created_us);
+	member_string(w, "channel", channel_name(checkout->channel));
+	json_object_close(w);
+}
+
+static const char *const state_names[] = {
+	[RESERVATION_ACTIVE] = "active",
+	[RESERVATION_COMMITTED] = "committed",
+	[RESERVATION_RELEASED] = "released",
+	[RESERVATION_EXPIRED] = "expired",
+};
+
+const char *reservation_state_name(enum reservation_state state)
+{
+	CHECK(state >= RESERVATION_ACTIVE && state <= RESERVATION_EXPIRED);
+	return state_names[state];
+}
+
+bool reservation_state_parse(struct text name, enum reservation_state *ret_state)
+{
+	for (enum reservation_state state = RESERVATION_ACTIVE; state <= RESERVATION_EXPIRED; state++)
+		if (text_equal(name, text_of(state_names[state]))) {
+			*ret_state = state;
+			return true;
+		}
+	return false;
+}
+
+enum reservation_state reservation_state_at(const struct reservation *reservation, int64_t now_us)
+{
+	bool due = reservation->state == RESERVATION_ACTIVE && reservation->expires_us <= now_us;
+	return due ? RESERVATION_EXPIRED : reservation->state;
+}
+
+void render_reservation(struct json_writer *w, const struct reservation *reservation, int64_t now_us)
+{
+	enum reservation_state state = reservation_state_at(reservation, now_us);
+	json_object_open(w);
+	member_id(w, "id", &reservation->id);
+	member_string(w, "status", reservation_state_name(state));
+	member_time(w, "expires_at", reservation->expires_us);
+	/* Rounded down: a promise of units is never longer than they are held. */
+	int64_t left_us = state == RESERVATION_ACTIVE ? reservation->expires_us - now_us : 0;
+	member_int(w, "expires_in_seconds", left_us / US_PER_S);
+	json_key(w, "lines");
+	json_array_open(w);
+	for (size_t i = 0; i < reservation->line_count; i++) {
+		const struct line *line = &reservation->lines[i];
+		json_object_open(w);
+		member_text(w, "sku", line->sku);
+		member_int(w, "quantity", line->quantity);
+		member_line_version(w, line);
+		json_object_close(w);
+	}
+	json_array_close(w);
+	member_text(w, "reference", reservation->reference);
+	member_id(w, "checkout_id", &reservation->checkout_id);
+	member_time(w, "created_at", reservation->created_us);
+	member_string(w, "channel", channel_name(reservation->channel));
+	json_object_close(w);
+}
+
+void render_adjustment(struct json_writer *w, const struct verdict *verdict)
+{
+	json_object_open(w);
+	member_id(w, "id", &verdict->object_id);
+	json_key(w, "lines");
+	json_array_open(w);
+	for (size_t i = 0; i < verdict->figures_count; i++) {
+		const struct figures *figures = &verdict->figures[i].figures;
+		json_object_open(w);
+		member_text(w, "sku", verdict->figures[i].sku);
+		member_int(w, "on_hand", figures->on_hand);
+		member_int(w, "reserved", figures->reserved);
+		member_int(w, "available", figures_available(figures));
+		member_int(w, "version", figures->version);
+		json_object_close(w);
+	}
+	json_array_close(w);
+	json_object_close(w);
+}
+
+/* --- SKUs and their ledger ---------------------------------------------------------------------------------------- */
+
+void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
+                const struct text *names, size_t name_count)
+{
+	json_object_open(w);
+	member_text(w, "sku", code);
+	if (titles_json.data) {
+		json_key(w, "titles");
+		json_put_raw(w, titles_json);
+		json_key(w, "names");
+		json_array_open(w);
+		for (size_t i = 0; i < name_count; i++)
+			json_put_text(w, names[i]);
+		json_array_close(w);
+	}
+	member_int(w, "on_hand", figures->on_hand);
+	member_int(w, "reserved", figures->reserved);
+	member_int(w, "safety_stock", figures->safety_stock);
+	member_bool(w, "tracked", figures->tracked);
+	json_key(w, "available");
+	if (figures->tracked)
+		json_put_int(w, figures_available(figures));
+	else
+		json_put_null(w);
+	member_int(w, "version", figures->version);
+	json_object_close(w);
+}
+
+void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
+{
+	const struct ledger_entry *entry = &row->entry;
+	json_object_open(w);
+	member_int(w, "version", entry->version);
+	member_string(w, "kind", ledger_kind_name(entry->kind));
+	member_int(w, "on_hand_delta", entry->on_hand_delta);
+	member_int(w, "reserved_delta", entry->reserved_delta);
+	member_int(w, "on_hand_after", entry->on_hand_after);
+	member_int(w, "reserved_after", entry->reserved_after);
+	member_string(w, "channel", channel_name(entry->channel));
+	member_text(w, "principal", row->principal);
+	member_text(w, "reference", entry->reference);
+	member_id(w, "operation_id", &entry->operation_id);
+	member_time(w, "at", row->at_us);
+	json_object_close(w);
+}
+
+/* --- verdicts ----------------------------------------------------------------------------------------------------- */
+
+void render_verdict(struct json_writer *w, const struct operation *operation)
+{
+	const struct verdict *verdict = &operation->verdict;
+	CHECK(!verdict->error);
+	switch (operation->kind) {
+	case OPERATION_CHECKOUT:
+	case OPERATION_COMMIT:
+	case OPERATION_CANCEL:
+		CHECK(verdict->checkout);
+		render_checkout(w, verdict->checkout);
+		return;
+	case OPERATION_RESERVE:
+	case OPERATION_EXTEND:
+	case OPERATION_RELEASE:
+		CHECK(verdict->reservation);
+		render_reservation(w, verdict->reservation, verdict->at_us);
+		return;
+	case OPERATION_ADJUST:
+		render_adjustment(w, verdict);
+		return;
+	case OPERATION_SKU_PUT:
+	case OPERATION_EXPIRE:
+	case OPERATION_REFRESH:
+		break;
+	}
+	CHECK(false); /* routes, batches and channels render those themselves, or never see them */
+}
+
+int verdict_status(const struct operation *operation)
+{
+	if (operation->verdict.error)
+		return lu_error_status(operation->verdict.error);
+	switch (operation->kind) {
+	case OPERATION_CHECKOUT:
+	case OPERATION_RESERVE:
+	case OPERATION_ADJUST:
+		return 201;
+	case OPERATION_SKU_PUT:
+		return operation->verdict.created ? 201 : 200;
+	default:
+		return 200;
+	}
+}
+
+#define LINES_TOLD_MAX 5
+
+/* "A: 3 requested, 1 available, 2 held until 14:32:05Z". */
+static void tell_shortage(struct buffer *out, const struct shortage *shortage)
+{
+	buffer_add_text(out, shortage->sku);
+	buffer_add_format(out, ": %" PRId64 " requested, %" PRId64 " available", shortage->requested, shortage->available);
+	if (!shortage->held)
+		return;
+	buffer_add_format(out, ", %" PRId64 " held", shortage->held);
+	if (shortage->next_release_us) {
+		char time[25];
+		clock_format(shortage->next_release_us, time);
+		buffer_add_format(out, " until %.8sZ", time + strlen("2026-11-29T"));
+	}
+}
+
+struct text verdict_detail(struct arena *arena, const struct verdict *verdict)
+{
+	if (verdict->detail.size || !verdict->shortage_count)
+		return verdict->detail;
+	struct buffer out = {0};
+	size_t told = verdict->shortage_count < LINES_TOLD_MAX ? verdict->shortage_count : LINES_TOLD_MAX;
+	for (size_t i = 0; i < told; i++) {
+		if (i)
+			buffer_add_string(&out, "; ");
+		if (verdict->error == LU_UNKNOWN_SKU)
+			buffer_add_text(&out, verdict->shortages[i].sku);
+		else
+			tell_shortage(&out, &verdict->shortages[i]);
+	}
+	if (told < verdict->shortage_count)
+		buffer_add_format(&out, "; and %zu more", verdict->shortage_count - told);
+	buffer_add_format(&out, "%s. %s", verdict->error == LU_UNKNOWN_SKU ? " not known" : "",
+	                  lu_error_mend(verdict->error));
+	struct text detail = arena_text(arena, buffer_text(&out));
+	buffer_done(&out);
+	return detail;
+}
+
+void render_shortages(struct json_writer *w, const struct verdict *verdict)
+{
+	if (!verdict->shortage_count)
+		return;
+	json_key(w, "lines");
+	json_array_open(w);
+	for (size_t i = 0; i < verdict->shortage_count; i++) {
+		const struct shortage *shortage = &verdict->shortages[i];
+		json_object_open(w);
+		member_text(w, "sku", shortage->sku);
+		member_int(w, "requested", shortage->requested);
+		member_int(w, "available", shortage->available);
+		member_int(w, "held", shortage->held);
+		member_time(w, "next_release_at", shortage->next_release_us);
+		json_object_close(w);
+	}
+	json_array_close(w);
+}

@@ -1,0 +1,88 @@
+/* The routes of the API: one table. What a handler does stands in the file named after its object. */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+#include "api/call.h"
+#include "api/handlers.h"
+#include "base/check.h"
+
+#define GET HTTP_METHOD_GET
+#define POST HTTP_METHOD_POST
+#define PUT HTTP_METHOD_PUT
+
+// clang-format off
+static const struct route routes[] = {
+	{GET,  "/v1/availability/{}",          SCOPE_READ,  availability_get},
+	{GET,  "/v1/availability",             SCOPE_READ,  availability_list},
+	{POST, "/v1/availability",             SCOPE_READ,  availability_post},
+	{POST, "/v1/checkouts",                SCOPE_SELL,  checkout_post},
+	{GET,  "/v1/checkouts",                SCOPE_SELL,  checkout_list},
+	{GET,  "/v1/checkouts/{}",             SCOPE_SELL,  checkout_get},
+	{POST, "/v1/checkouts/{}/cancel",      SCOPE_SELL,  checkout_cancel},
+	{POST, "/v1/reservations",             SCOPE_SELL,  reservation_post},
+	{GET,  "/v1/reservations",             SCOPE_SELL,  reservation_list},
+	{GET,  "/v1/reservations/{}",          SCOPE_SELL,  reservation_get},
+	{POST, "/v1/reservations/{}/extend",   SCOPE_SELL,  reservation_extend},
+	{POST, "/v1/reservations/{}/commit",   SCOPE_SELL,  reservation_commit},
+	{POST, "/v1/reservations/{}/release",  SCOPE_SELL,  reservation_release},
+	{POST, "/v1/adjustments",              SCOPE_STOCK, adjustment_post},
+	{POST, "/v1/batch",                    SCOPE_SELL,  batch_post},   /* its adjustments need `stock` as well */
+	{PUT,  "/v1/skus/{}",                  SCOPE_STOCK, sku_put},
+	{GET,  "/v1/skus/{}",                  SCOPE_READ,  sku_get},
+	{GET,  "/v1/skus",                     SCOPE_READ,  sku_list},
+	{GET,  "/v1/skus/{}/ledger",           SCOPE_READ,  ledger_list},
+	{GET,  "/healthz",                     0,           health_get},
+	{GET,  "/readyz",                      0,           ready_get},
+	{GET,  "/metrics",                     0,           metrics_get},
+	{GET,  "/problems/{}",                 0,           problem_page_get},
+	{GET,  "/",                            0,           front_page_get},
+};
+// clang-format on
+
+static const struct router router = {routes, sizeof routes / sizeof *routes};
+
+struct api {
+	struct inventory *inventory;
+};
+
+struct api *api_new(struct inventory *inventory)
+{
+	struct api *api = calloc(1, sizeof *api);
+	CHECK(api);
+	api->inventory = inventory;
+	return api;
+}
+
+void api_free(struct api *api)
+{
+	free(api);
+}
+
+const struct router *api_router(const struct api *api)
+{
+	return &router;
+}
+
+static void *loop_start(struct server_loop *server_loop, void *context)
+{
+	struct api *api = context;
+	struct api_loop *loop = calloc(1, sizeof *loop);
+	CHECK(loop);
+	loop->inventory = api->inventory;
+	loop->reader = reader_new(api->inventory, server_loop_base(server_loop), server_loop_mailbox(server_loop));
+	return loop;
+}
+
+static void loop_stop(void *loop_context, void *context)
+{
+	struct api_loop *loop = loop_context;
+	reader_free(loop->reader);
+	buffer_done(&loop->out);
+	free(loop);
+}
+
+struct server_hooks api_hooks(struct api *api)
+{
+	return (struct server_hooks){.loop_start = loop_start, .loop_stop = loop_stop, .context = api};
+}
