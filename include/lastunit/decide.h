@@ -102,7 +102,7 @@ struct decision {
 	size_t changed_count;
 	struct ledger_entry *entries;    /* in order of decision: versions dense per SKU */
 	size_t entry_count;
-	struct reservation **new_reservations;
+	struct reservation **new_reservations;   /* these and new_checkouts are those of the verdicts: in the operations' arenas */
 	size_t new_reservation_count;
 	struct reservation_change *reservation_changes;   /* of rows that existed before the batch */
 	size_t reservation_change_count;
@@ -112,6 +112,10 @@ struct decision {
 	size_t changed_checkout_count;
 	struct sku_insert *inserts;
 	size_t insert_count;
+	struct operation **describes;    /* SKU_PUTs that give titles or names to a SKU that was there before … */
+	int64_t *describe_ids;           /* … and its id */
+	size_t describe_count;
+	size_t expired_count;            /* reservations that this decision expires */
 	struct operation **answers;      /* operations whose verdict is to be stored under their key; order of (principal, key bytes) */
 	size_t answer_count;
 	struct sku_figures *refreshed;   /* REFRESH: cells to rewrite though nothing changed */
