@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/config.h"
+#include "store/pg.h"
 
 enum exit_code {
 	EXIT_OK = 0,
@@ -42,6 +43,12 @@ int cmd_begin(const struct manual *manual, struct config *config, const struct c
               char **argv, int *ret_positionals) __attribute__((warn_unused_result));
 /* One line on stderr, "lastunit NAME: …"; returns `code`. */
 int cmd_fail(const struct manual *manual, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Connects as the owner of the database, for commands that are not `serve`. 0 and *ret_pg, or the exit code after one
+ * line on stderr. */
+int cmd_connect(const struct manual *manual, const char *database_url, struct pg **ret_pg)
+	__attribute__((warn_unused_result));
+/* Writes the sentence and returns false: for functions that fail with a reason. */
+bool cmd_refuse(char why[512], const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The name nearest to `word` of a NULL-ended list, if it is near enough to have been meant; NULL otherwise. */
 const char *cmd_nearest(const char *word, const char *const *names);
 

@@ -1,0 +1,147 @@
+/* What the subcommands share: flags and --help, the line of a failure, the nearest name.
+ *
+ * Happy path: cmd_begin() reads the flags with config_load() and says "go on". Failure modes: wrong flags and more
+ * arguments than the subcommand takes are one line on stderr and exit code 2.
+ */
+#include "cmd/cmd.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define WHY_BYTES 512
+#define WORD_BYTES_MAX 63
+#define CONNECT_MS 5000
+#define CONNECT_RETRY_MS 100   /* pg_connect tries no more often */
+
+static const char exit_codes[] = "  0  ok\n"
+								 "  1  it failed, or a promise is broken\n"
+								 "  2  wrong usage or configuration\n"
+								 "  3  PostgreSQL or Redis cannot be reached\n";
+
+static void print_manual(const struct manual *manual, const struct config_option *options)
+{
+	printf("usage: lastunit %s\n\n%s\noptions, each with its environment variable:\n", manual->usage, manual->about);
+	config_print_help(stdout, manual->shared, options);
+	printf("\nexamples:\n%s\nexit codes:\n%s", manual->examples, manual->exit_codes ? manual->exit_codes : exit_codes);
+}
+
+static bool set_log_level(const char *name)
+{
+	static const char *const names[] = {"debug", "info", "warn", "error"};
+	for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (strcmp(names[i], name) == 0) {
+			log_set_level((enum log_level)i);
+			return true;
+		}
+	return false;
+}
+
+int cmd_begin(const struct manual *manual, struct config *config, const struct config_option *options, int argc,
+              char **argv, int *ret_positionals)
+{
+	bool help;
+	if (!config_load(config, manual->shared, options, argc, argv, ret_positionals, &help, stderr))
+		return EXIT_USAGE;
+	if (help) {
+		print_manual(manual, options);
+		return EXIT_OK;
+	}
+	if (*ret_positionals > manual->positionals_max)
+		return cmd_fail(manual, EXIT_USAGE, "\"%s\" is one argument too many; usage: lastunit %s",
+		                argv[manual->positionals_max + 1], manual->usage);
+	if (!set_log_level(config->log_level))
+		return cmd_fail(manual, EXIT_USAGE, "--log-level is debug, info, warn or error");
+	return CMD_GO_ON;
+}
+
+int cmd_fail(const struct manual *manual, int code, const char *format, ...)
+{
+	char line[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof line, format, arguments);
+	va_end(arguments);
+	fflush(stdout);
+	fprintf(stderr, "lastunit %s: %s\n", manual->name, line);
+	return code;
+}
+
+bool cmd_refuse(char why[WHY_BYTES], const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(why, WHY_BYTES, format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+int cmd_connect(const struct manual *manual, const char *database_url, struct pg **ret_pg)
+{
+	if (!*database_url)
+		return cmd_fail(manual, EXIT_USAGE, "--database-url (LASTUNIT_DATABASE_URL) is required");
+	char *why = NULL;
+	PQconninfoOption *parsed = PQconninfoParse(database_url, &why);
+	if (!parsed) {
+		cmd_fail(manual, EXIT_USAGE, "--database-url: %s", why ? why : "cannot be read");
+		PQfreemem(why);
+		return EXIT_USAGE;
+	}
+	PQconninfoFree(parsed);
+	struct pg_options options = {.url = database_url, .application_name = "lastunit"};
+	struct pg *pg = pg_new(&options);
+	int64_t deadline_ns = deadline_in_ms(CONNECT_MS);
+	enum lu_error error;
+	while ((error = pg_connect(pg, deadline_ns)) && deadline_left_ms(deadline_ns))
+		clock_sleep_until(deadline_in_ms(CONNECT_RETRY_MS));
+	if (error) {
+		cmd_fail(manual, EXIT_BACKEND, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
+		pg_free(pg);
+		return EXIT_BACKEND;
+	}
+	*ret_pg = pg;
+	return EXIT_OK;
+}
+
+/* Levenshtein, one row at a time. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[WORD_BYTES_MAX + 1], size = strlen(b);
+	for (size_t j = 0; j <= size; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= size; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[size];
+}
+
+const char *cmd_nearest(const char *word, const char *const *names)
+{
+	const char *nearest = NULL;
+	size_t size = strlen(word), best = size < 4 ? 2 : 3;   /* as many edits as this are not near */
+	if (size > WORD_BYTES_MAX)
+		return NULL;
+	for (; *names; names++) {
+		CHECK(strlen(*names) <= WORD_BYTES_MAX);
+		size_t edits = size >= 2 && strncmp(*names, word, size) == 0 ? 1 : distance(word, *names);
+		if (edits < best) {
+			best = edits;
+			nearest = *names;
+		}
+	}
+	return nearest;
+}

@@ -1,0 +1,131 @@
+/* dev.env: the URLs and keys of a `lastunit dev`, for whoever wants to use it. `set -a; . DIR/dev.env` works, and so
+ * does splitting each line at its first `=`: no value holds anything that a shell would expand.
+ *
+ * Happy path: read the keys of an earlier start, make those that are missing, write the file anew (rename, 0600).
+ * Failure modes: a key of another shape is replaced by a new one; a disk that is full leaves the old file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/text.h"
+#include "cmd/dev.h"
+#include "store/key.h"
+
+#define STORE_MS 10000
+#define KEY_PREFIX "lu_"
+
+_Static_assert(DEV_SECRET_BYTES == KEY_SECRET_BYTES, "a secret fits");
+
+#define SELL (SCOPE_READ | SCOPE_SELL)
+static const struct {
+	const char *variable, *principal;
+	enum channel channel;
+	unsigned scopes;
+} rows[DEV_KEY_COUNT] = {
+	{"LASTUNIT_KEY_ADMIN", "admin", CHANNEL_ADMIN, SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN},
+	{"LASTUNIT_KEY_WEB", "web", CHANNEL_WEB, SELL | SCOPE_ORDERS},
+	{"LASTUNIT_KEY_TELEGRAM", "telegram", CHANNEL_TELEGRAM, SELL | SCOPE_ORDERS},
+	{"LASTUNIT_KEY_AGENT", "agent", CHANNEL_AGENT, SELL},
+	{"LASTUNIT_KEY_VOICE", "voice", CHANNEL_VOICE, SELL},
+	{"LASTUNIT_KEY_MARKETPLACE", "marketplace", CHANNEL_MARKETPLACE, SELL},
+	{"LASTUNIT_KEY_POS", "pos", CHANNEL_POS, SELL},
+};
+
+static void secret_new(char out[DEV_SECRET_BYTES + 1])
+{
+	static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	char *to = stpcpy(out, KEY_PREFIX);
+	while (to < out + DEV_SECRET_BYTES)
+		*to++ = letters[random_below(sizeof letters - 1)];
+	*to = 0;
+}
+
+/* A secret as secret_new() makes them. */
+static bool is_secret(const char *text)
+{
+	return strlen(text) == DEV_SECRET_BYTES && strncmp(text, KEY_PREFIX, strlen(KEY_PREFIX)) == 0 &&
+	       strspn(text + strlen(KEY_PREFIX), "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-") ==
+	           DEV_SECRET_BYTES - strlen(KEY_PREFIX);
+}
+
+bool dev_env_load(const struct dev_home *home, struct dev_env *ret_env, char ret_why[512])
+{
+	*ret_env = (struct dev_env){0};
+	char path[PATH_MAX], line[512];
+	FILE *file = fopen(dev_home_path(home, "dev.env", path), "re");
+	if (!file && errno != ENOENT)
+		return cmd_refuse(ret_why, "cannot read %s: %s", path, strerror(errno));
+	while (file && fgets(line, sizeof line, file)) {
+		line[strcspn(line, "\r\n")] = 0;
+		char *value = strchr(line, '=');
+		if (!value)
+			continue;
+		*value++ = 0;
+		for (size_t i = 0; i < DEV_KEY_COUNT; i++)
+			if (strcmp(line, rows[i].variable) == 0 && is_secret(value))
+				strcpy(ret_env->keys[i], value);
+	}
+	if (file)
+		fclose(file);
+	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
+		if (!*ret_env->keys[i])
+			secret_new(ret_env->keys[i]);
+	dev_postgres_url(home, "lastunit", ret_env->database_url);
+	dev_redis_url(home, ret_env->redis_url);
+	return true;
+}
+
+bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char ret_why[512])
+{
+	char path[PATH_MAX], final[PATH_MAX];
+	struct buffer text = {0};
+	buffer_add_format(&text, "LASTUNIT_URL=%s\nLASTUNIT_DATABASE_URL=%s\nLASTUNIT_REDIS_URL=%s\n", env->url,
+	                  env->database_url, env->redis_url);
+	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
+		buffer_add_format(&text, "%s=%s\n", rows[i].variable, env->keys[i]);
+	dev_home_path(home, "dev.env.new", path);
+	dev_home_path(home, "dev.env", final);
+	unlink(path);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	bool done = fd >= 0 && write(fd, text.data, text.size) == (ssize_t)text.size && fsync(fd) == 0 &&
+	            rename(path, final) == 0;
+	int error = errno;
+	if (fd >= 0)
+		close(fd);
+	buffer_done(&text);
+	return done || cmd_refuse(ret_why, "cannot write %s: %s", final, strerror(error));
+}
+
+bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512])
+{
+	for (size_t i = 0; i < DEV_KEY_COUNT; i++) {
+		enum lu_error error = key_store(pg, text_of(rows[i].principal), rows[i].channel, rows[i].scopes, env->keys[i],
+		                                deadline_in_ms(STORE_MS));
+		if (error)
+			return cmd_refuse(ret_why, "cannot store the key of %s: %s %s", rows[i].principal, lu_error_code(error),
+			                  pg_error(pg)->message);
+	}
+	return true;
+}
+
+void dev_env_print_keys(const struct dev_env *env)
+{
+	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
+		printf("  %-12s %s\n", rows[i].principal, env->keys[i]);
+}
+
+const char *dev_env_web_key(const struct dev_env *env)
+{
+	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
+		if (rows[i].channel == CHANNEL_WEB)
+			return env->keys[i];
+	check_failed(__FILE__, __LINE__, "a key of the web channel");
+}

@@ -1,0 +1,257 @@
+/* `lastunit key`: API keys, from the command line of whoever owns the database.
+ *
+ * Happy path: connect, change, wait until every instance must have heard of it, answer. Each instance reloads its keys
+ * with its read lease, so what was committed L(1+rho) ago holds everywhere; before that nothing is said.
+ * Failure modes: no such principal or prefix (1); a principal of another channel (1); PostgreSQL cannot be reached (3).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "store/key.h"
+
+#define CALL_MS 10000
+#define DRIFT_PERMILLE 10      /* rho: clocks drift by less than 1 % */
+#define MARGIN_MS 50
+#define GRACE_S_MAX (7 * 86400)
+
+static const struct manual manual = {
+	.name = "key",
+	.usage = "key create|list|rotate|revoke [options]",
+	.about = "create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
+			 "list     shows principals, keys by their first characters, scopes and times\n"
+			 "rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
+			 "         --grace it waits so long and then revokes them\n"
+			 "revoke   ends a key, named by its first characters\n\n"
+			 "A change is answered when it holds on every instance, about a second later (--lease-ms, as `serve` has it).\n"
+			 "Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
+			 "Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",
+	.shared = "database_url lease_ms log_level",
+	.examples = "  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
+				"  lastunit key list --json\n"
+				"  lastunit key rotate --principal site --grace 3600\n"
+				"  lastunit key revoke --prefix lu_Ab3dEf\n",
+	.exit_codes = "  0  done\n"
+				  "  1  refused: no such principal or key, or the principal has another channel\n"
+				  "  2  wrong usage or configuration\n"
+				  "  3  PostgreSQL cannot be reached\n",
+	.positionals_max = 1,
+};
+
+struct key_command {
+	struct config config;
+	struct pg *pg;
+	struct arena arena;
+	const char *principal, *channel, *scopes, *prefix;
+	int64_t grace_s;
+	bool json;
+};
+
+static int fail_store(const struct key_command *command, enum lu_error error)
+{
+	bool lost = !pg_connected(command->pg);
+	return cmd_fail(&manual, lost ? EXIT_BACKEND : EXIT_FAILED, "%s: %s", lu_error_code(error),
+	                pg_error(command->pg)->message);
+}
+
+/* Until the last lease given before this moment has run out. */
+static void wait_until_everywhere(const struct key_command *command)
+{
+	int64_t lease_ms = command->config.lease_ms;
+	clock_sleep_until(deadline_in_ms(lease_ms + lease_ms * DRIFT_PERMILLE / 1000 + 1 + MARGIN_MS));
+}
+
+static enum lu_error list(struct key_command *command, struct key_row **ret_rows, size_t *ret_count)
+{
+	struct text principal = *command->principal ? text_of(command->principal) : (struct text){0};
+	return key_list(command->pg, &command->arena, principal, deadline_in_ms(CALL_MS), ret_rows, ret_count);
+}
+
+static const char *scopes_format(unsigned scopes, char out[64])
+{
+	char *to = out;
+	*to = 0;
+	for (unsigned bit = SCOPE_READ; bit <= SCOPE_ADMIN; bit <<= 1)
+		if (scopes & bit)
+			to += sprintf(to, "%s%s", to == out ? "" : ",", scope_name(bit));
+	return out;
+}
+
+static int run_create(struct key_command *command)
+{
+	enum channel channel;
+	unsigned scopes;
+	if (!*command->principal)
+		return cmd_fail(&manual, EXIT_USAGE, "create needs --principal NAME");
+	if (!channel_parse(text_of(command->channel), &channel) || channel == CHANNEL_SQL || channel == CHANNEL_SYSTEM)
+		return cmd_fail(&manual, EXIT_USAGE, "--channel is web, telegram, agent, voice, marketplace, pos or admin");
+	if (!scopes_parse(text_of(command->scopes), &scopes))
+		return cmd_fail(&manual, EXIT_USAGE, "--scopes is a list of read, sell, orders, stock, admin, e.g. read,sell");
+	char secret[KEY_SECRET_BYTES + 1];
+	enum lu_error error = key_create(command->pg, text_of(command->principal), channel, scopes, deadline_in_ms(CALL_MS),
+	                                 secret);
+	if (error == LU_INVALID_FIELD)
+		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has", command->principal);
+	if (error)
+		return fail_store(command, error);
+	wait_until_everywhere(command);
+	printf("%s\n", secret);
+	return EXIT_OK;
+}
+
+static void print_json(const struct key_row *rows, size_t count)
+{
+	struct buffer out = {0};
+	struct json_writer w = json_writer(&out);
+	char scopes[64];
+	json_array_open(&w);
+	for (size_t i = 0; i < count; i++) {
+		json_object_open(&w);
+		json_key(&w, "principal");
+		json_put_text(&w, rows[i].principal);
+		json_key(&w, "channel");
+		json_put_string(&w, channel_name(rows[i].channel));
+		json_key(&w, "scopes");
+		json_put_string(&w, scopes_format(rows[i].scopes, scopes));
+		json_key(&w, "prefix");
+		json_put_text(&w, rows[i].prefix);
+		json_key(&w, "created_at");
+		json_put_time(&w, rows[i].created_us);
+		json_key(&w, "revoked_at");
+		if (rows[i].revoked_us)
+			json_put_time(&w, rows[i].revoked_us);
+		else
+			json_put_null(&w);
+		json_object_close(&w);
+	}
+	json_array_close(&w);
+	printf("%.*s\n", (int)out.size, out.data);
+	buffer_done(&out);
+}
+
+static int run_list(struct key_command *command)
+{
+	struct key_row *rows;
+	size_t count;
+	enum lu_error error = list(command, &rows, &count);
+	if (error)
+		return fail_store(command, error);
+	if (command->json) {
+		print_json(rows, count);
+		return EXIT_OK;
+	}
+	printf("%-20s %-12s %-12s %-30s %-25s %s\n", "principal", "channel", "key", "scopes", "created", "revoked");
+	for (size_t i = 0; i < count; i++) {
+		char scopes[64], created[25], revoked[25] = "-";
+		clock_format(rows[i].created_us, created);
+		if (rows[i].revoked_us)
+			clock_format(rows[i].revoked_us, revoked);
+		printf("%-20.*s %-12s %-12.*s %-30s %-25s %s\n", (int)rows[i].principal.size, rows[i].principal.data,
+		       channel_name(rows[i].channel), (int)rows[i].prefix.size, rows[i].prefix.data,
+		       scopes_format(rows[i].scopes, scopes), created, revoked);
+	}
+	return EXIT_OK;
+}
+
+/* The old keys are those that lived before the new one was made: a rotation that runs at the same time keeps its own. */
+static int revoke_old(struct key_command *command, const struct key_row *rows, size_t count)
+{
+	clock_sleep_until(deadline_in_ms(command->grace_s * 1000));
+	for (size_t i = 0; i < count; i++) {
+		size_t revoked;
+		enum lu_error error = rows[i].revoked_us ? LU_OK : key_revoke(command->pg, rows[i].prefix, deadline_in_ms(CALL_MS), &revoked);
+		if (error)
+			return fail_store(command, error);
+	}
+	wait_until_everywhere(command);
+	return EXIT_OK;
+}
+
+static int run_rotate(struct key_command *command)
+{
+	if (!*command->principal)
+		return cmd_fail(&manual, EXIT_USAGE, "rotate needs --principal NAME");
+	struct key_row *rows;
+	size_t count, live = 0;
+	enum lu_error error = list(command, &rows, &count);
+	if (error)
+		return fail_store(command, error);
+	if (!count)
+		return cmd_fail(&manual, EXIT_FAILED, "there is no principal %s, or it never had a key", command->principal);
+	const struct key_row *newest = &rows[0];
+	for (size_t i = 1; i < count; i++)
+		if (rows[i].created_us > newest->created_us)
+			newest = &rows[i];
+	char secret[KEY_SECRET_BYTES + 1];
+	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, deadline_in_ms(CALL_MS), secret);
+	if (error)
+		return fail_store(command, error);
+	wait_until_everywhere(command);
+	printf("%s\n", secret);
+	fflush(stdout);
+	for (size_t i = 0; i < count; i++)
+		live += rows[i].revoked_us == 0;
+	if (command->grace_s >= 0) {
+		int code = revoke_old(command, rows, count);
+		if (!code)
+			fprintf(stderr, "revoked %zu old keys\n", live);
+		return code;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!rows[i].revoked_us)
+			fprintf(stderr, "still valid: lastunit key revoke --prefix %.*s\n", (int)rows[i].prefix.size, rows[i].prefix.data);
+	return EXIT_OK;
+}
+
+static int run_revoke(struct key_command *command)
+{
+	if (strlen(command->prefix) < 6)
+		return cmd_fail(&manual, EXIT_USAGE, "revoke needs --prefix with the first characters of the key, at least 6");
+	size_t count = 0;
+	enum lu_error error = key_revoke(command->pg, text_of(command->prefix), deadline_in_ms(CALL_MS), &count);
+	if (error)
+		return fail_store(command, error);
+	if (!count)
+		return cmd_fail(&manual, EXIT_FAILED, "no live key begins with %s", command->prefix);
+	wait_until_everywhere(command);
+	printf("revoked %zu\n", count);
+	return EXIT_OK;
+}
+
+int cmd_key(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct key_command *command);
+	} verbs[] = {{"create", run_create}, {"list", run_list}, {"rotate", run_rotate}, {"revoke", run_revoke}};
+	struct key_command command = {0};
+	const struct config_option options[] = {
+		{"principal", CONFIG_STRING, "", 1, 100, "", "create, rotate, list: the client's name", &command.principal},
+		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
+		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
+		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the first characters of the key", &command.prefix},
+		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them", &command.grace_s},
+		{"json", CONFIG_BOOL, "0", 0, 1, "", "list: as JSON", &command.json},
+		{0},
+	};
+	int positionals, code = cmd_begin(&manual, &command.config, options, argc, argv, &positionals);
+	if (code != CMD_GO_ON)
+		return code;
+	size_t verb = 0;
+	while (verb < sizeof verbs / sizeof verbs[0] && (!positionals || strcmp(argv[1], verbs[verb].name) != 0))
+		verb++;
+	if (verb == sizeof verbs / sizeof verbs[0])
+		return cmd_fail(&manual, EXIT_USAGE, "usage: lastunit %s", manual.usage);
+	if ((code = cmd_connect(&manual, command.config.database_url, &command.pg)))
+		return code;
+	arena_init(&command.arena, 16 * 1024);
+	code = verbs[verb].run(&command);
+	arena_done(&command.arena);
+	pg_free(command.pg);
+	return code;
+}
