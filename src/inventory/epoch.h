@@ -21,12 +21,15 @@ void epoch_stop(struct epoch *epoch);
 
 /* The lease as it stands: true if hits of *ret_namespace (NUL-ended) may be served at this very moment. */
 bool epoch_lease(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
-/* The namespace of the newest open epoch seen, whether or not there is a lease (for reads that allow stale). */
+/* The same, after a reply came, for the namespace it was asked of. */
 bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
 /* True while PostgreSQL has answered the keeper within L. */
 bool epoch_database_reachable(struct epoch *epoch);
+/* How long it has not; from the time before its last answered question. */
+int64_t epoch_database_silent_ns(struct epoch *epoch);
 enum epoch_state epoch_state_seen(struct epoch *epoch);   /* 0: none yet */
 bool epoch_redis_reachable(struct epoch *epoch);
+/* The namespace last seen, whether or not there is a lease: for reads that allow stale. */
 void epoch_last_namespace(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
 
 /* Somebody was answered FENCED or had no answer: the epoch of this namespace is to be closed. Returns at once; the

@@ -9,6 +9,7 @@
 #include "base/mailbox.h"
 #include "inventory/epoch.h"
 #include "inventory/inventory.h"
+#include "inventory/queue.h"
 
 struct loaders;
 
@@ -27,10 +28,13 @@ struct load {
 	struct load *next;
 };
 
-struct loaders *loaders_start(const struct config *config, const struct redis_address *redis, struct epoch *epoch);
+struct loaders *loaders_start(const struct config *config, const struct redis_address *redis, struct epoch *epoch,
+                              struct queue *queue);
 /* Everything accepted is answered. */
 void loaders_stop(struct loaders *loaders);
 enum lu_error loaders_load(struct loaders *loaders, struct load *load) LU_MUST_CHECK;      /* LU_OVERLOADED */
 enum lu_error loaders_query(struct loaders *loaders, struct query *query) LU_MUST_CHECK;   /* LU_OVERLOADED */
+/* Reads which SKUs a prepared operation concerns (operation_needs_resolving), then hands it to the queue. */
+enum lu_error loaders_resolve(struct loaders *loaders, struct operation *operation) LU_MUST_CHECK;
 
 #endif

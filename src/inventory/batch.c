@@ -1,0 +1,658 @@
+/* One attempt at a batch, in the seven steps of the write path.
+ *
+ *   1 drop      (writer.c)  operations past their deadline are answered, unstarted
+ *   2 begin     BEGIN · the epoch's advisory lock, shared · the epoch row          ┐ one pipeline,
+ *   3 lock      SKUs in id order · then, in later statements with snapshots of     │ one round trip
+ *               their own: objects, stored answers, the clock                      ┘
+ *   4 decide    pure; may ask for due holds (another round trip) or for more locks (run again)
+ *   5 write     keys first, then rows, in one pipeline ‖ intend in Redis meanwhile
+ *   6 COMMIT    only if both succeeded
+ *   7 publish   the new values, then answer
+ *
+ * Failure modes: every failure before COMMIT rolls back and changes nothing (I1). Redis not to be had: ROLLBACK, the
+ * epoch is closed, run again without Redis (I5). COMMIT unanswered: OUTCOME_UNKNOWN; running the same batch again finds
+ * out, for its keys were written with its effects (I4). What each outcome leads to is writer.c's business.
+ */
+#include "inventory/batch_internal.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "inventory/answer.h"
+#include "lastunit/decide.h"
+#include "store/checkout.h"
+#include "store/ledger.h"
+#include "store/reservation.h"
+#include "store/sku.h"
+#include "store/tx.h"
+
+#define DUE_HOLDS_FIRST 64     /* due holds looked up at first; eight times as many whenever they do not suffice */
+#define DUE_HOLDS_MAX 4096
+
+/* What one attempt knows: everything lives in the writer's arena. */
+struct attempt {
+	struct batch *batch;
+	struct writer *writer;
+	struct pg *pg;
+	struct arena *arena;
+	int64_t deadline_ns;
+	struct epoch_row epoch;
+	struct coherence coherence;
+	struct decision_input input;
+	struct decision decision;
+	struct uuid *reservation_ids, *checkout_ids;
+	size_t reservation_id_count, checkout_id_count;
+	struct text *lock_codes;
+	size_t lock_code_count;
+	size_t key_count;
+	size_t due_limit;
+	bool redis;                 /* the epoch is open: cells are marked and published */
+};
+
+void batch_answer(struct operation *operation)
+{
+	metric_add(METRIC_OPERATIONS, 1);
+	if (operation->verdict.error)
+		metric_add(METRIC_OPERATIONS_REFUSED, 1);
+	if (operation->verdict.replayed)
+		metric_add(METRIC_OPERATIONS_REPLAYED, 1);
+	operation->on_done(operation);
+}
+
+void batch_refuse(struct operation *operation, enum lu_error error)
+{
+	operation->verdict = (struct verdict){.error = error};
+	batch_answer(operation);
+}
+
+/* --- what a failure means ------------------------------------------------------------------------------------------ */
+
+static enum outcome outcome_of(const struct pg *pg)
+{
+	switch (pg_error(pg)->class) {
+	case PG_RETRY:
+		return OUTCOME_RETRY;
+	case PG_CONNECTION:
+	case PG_DEADLINE:
+		return OUTCOME_RECONNECT;
+	case PG_UNAVAILABLE:
+		return OUTCOME_UNAVAILABLE;
+	case PG_DUPLICATE:
+		/* Another transaction made the key or the SKU first: its answer will be found. */
+		if (!strcmp(pg_error(pg)->constraint, "idempotency_key_is_used_once") ||
+		    !strcmp(pg_error(pg)->constraint, "sku_code_is_unique"))
+			return OUTCOME_AGAIN;
+		return OUTCOME_CULPRIT;
+	case PG_VIOLATION:
+	case PG_NONE:
+		break;
+	}
+	return OUTCOME_CULPRIT;
+}
+
+/* Leaves the transaction; whatever was asked of Redis is taken or given up. */
+static enum outcome back_out(struct attempt *a, enum outcome outcome)
+{
+	pg_rollback(a->pg, deadline_in_ms(a->writer->all->config->lock_timeout_ms));
+	coherence_done(&a->coherence);
+	return outcome;
+}
+
+/* --- 2 begin, 3 lock ----------------------------------------------------------------------------------------------- */
+
+static void add_uuid(struct uuid *list, size_t *count, const struct uuid *id)
+{
+	if (uuid_is_nil(id))
+		return;
+	for (size_t i = *count; i-- > 0;)
+		if (uuid_equal(&list[i], id))
+			return;
+	list[(*count)++] = *id;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return text_compare(*(const struct text *)a, *(const struct text *)b);
+}
+
+/* Every SKU, object and key that the operations name: what the first round trip locks and reads. */
+static void collect(struct attempt *a)
+{
+	struct batch *b = a->batch;
+	size_t codes = b->extra_count;
+	for (size_t i = 0; i < b->count; i++)
+		codes += b->operations[i]->sku_count;
+	a->lock_codes = ARENA_ARRAY(a->arena, codes, struct text);
+	a->reservation_ids = ARENA_ARRAY(a->arena, 2 * b->count, struct uuid);
+	a->checkout_ids = ARENA_ARRAY(a->arena, 2 * b->count, struct uuid);
+	for (size_t i = 0; i < b->count; i++) {
+		struct operation *op = b->operations[i];
+		memcpy(a->lock_codes + a->lock_code_count, op->skus, op->sku_count * sizeof *op->skus);
+		a->lock_code_count += op->sku_count;
+		if (op->kind == OPERATION_CANCEL)
+			add_uuid(a->checkout_ids, &a->checkout_id_count, &op->target);
+		else
+			add_uuid(a->reservation_ids, &a->reservation_id_count, &op->target);
+		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
+		a->key_count += op->key.size > 0;
+	}
+	memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
+	a->lock_code_count += b->extra_count;
+	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, compare_texts);
+	size_t kept = 0;
+	for (size_t i = 0; i < a->lock_code_count; i++)
+		if (kept == 0 || !text_equal(a->lock_codes[kept - 1], a->lock_codes[i]))
+			a->lock_codes[kept++] = a->lock_codes[i];
+	a->lock_code_count = kept;
+}
+
+static void send_keys(struct attempt *a)
+{
+	int64_t *principals = ARENA_ARRAY(a->arena, a->key_count, int64_t);
+	struct text *keys = ARENA_ARRAY(a->arena, a->key_count, struct text);
+	size_t n = 0;
+	for (size_t i = 0; i < a->batch->count; i++) {
+		const struct operation *op = a->batch->operations[i];
+		if (!op->key.size)
+			continue;
+		principals[n] = op->principal.id;
+		keys[n++] = op->key;
+	}
+	idempotency_read_send(a->pg, a->arena, principals, keys, n);
+}
+
+static void send_begin_and_lock(struct attempt *a)
+{
+	const struct config *config = a->writer->all->config;
+	bool skip = a->batch->lock == LOCK_SKIP;
+	tx_begin_send(a->pg);
+	epoch_enter_send(a->pg, a->arena);
+	if (a->batch->lock == LOCK_PATIENT)
+		tx_lock_timeout_send(a->pg, a->arena, config->statement_timeout_ms * 3 / 4);
+	sku_lock_send(a->pg, a->arena, a->lock_codes, a->lock_code_count, skip ? SKU_LOCK_SKIP : SKU_LOCK_WAIT);
+	if (skip)
+		sku_exist_send(a->pg, a->arena, a->lock_codes, a->lock_code_count);
+	/* Statements of their own, behind the locks: each sees what was committed while we waited (B05). */
+	if (a->reservation_id_count)
+		reservation_read_send(a->pg, a->arena, a->reservation_ids, a->reservation_id_count);
+	if (a->checkout_id_count)
+		checkout_read_send(a->pg, a->arena, a->checkout_ids, a->checkout_id_count);
+	if (a->key_count)
+		send_keys(a);
+	tx_clock_send(a->pg);
+}
+
+struct first_round {
+	struct text *existing;
+	size_t existing_count;
+	struct idempotency_row *keys;
+	size_t key_count;
+	bool sku_lock_timed_out;
+};
+
+static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *ret)
+{
+	enum lu_error error;
+	struct pg *pg = a->pg;
+	int64_t deadline = a->deadline_ns;
+	if ((error = tx_begin_take(pg, deadline)) || (error = epoch_enter_take(pg, deadline, a->arena, &a->epoch)))
+		return error;
+	if (a->batch->lock == LOCK_PATIENT && (error = tx_lock_timeout_take(pg, deadline)))
+		return error;
+	if ((error = sku_lock_take(pg, deadline, a->arena, &a->input.skus, &a->input.sku_count))) {
+		ret->sku_lock_timed_out = !strcmp(pg_error(pg)->sqlstate, "55P03");
+		return error;
+	}
+	if (a->batch->lock == LOCK_SKIP &&
+	    (error = sku_exist_take(pg, deadline, a->arena, &ret->existing, &ret->existing_count)))
+		return error;
+	if (a->reservation_id_count &&
+	    (error = reservation_read_take(pg, deadline, a->arena, &a->input.reservations, &a->input.reservation_count)))
+		return error;
+	if (a->checkout_id_count &&
+	    (error = checkout_read_take(pg, deadline, a->arena, &a->input.checkouts, &a->input.checkout_count)))
+		return error;
+	if (a->key_count && (error = idempotency_read_take(pg, deadline, a->arena, &ret->keys, &ret->key_count)))
+		return error;
+	return tx_clock_take(pg, deadline, &a->input.now_us);
+}
+
+static bool has_text(const struct text *sorted, size_t count, struct text wanted)
+{
+	return count && bsearch(&wanted, sorted, count, sizeof *sorted, compare_texts);
+}
+
+/* After SKIP LOCKED: operations one of whose rows exists but did not come go back to the queue, marked with that SKU;
+ * the rest goes on. */
+static void return_blocked(struct attempt *a, struct first_round *round)
+{
+	struct batch *b = a->batch;
+	struct text *locked = ARENA_ARRAY(a->arena, a->input.sku_count, struct text);
+	for (size_t i = 0; i < a->input.sku_count; i++)
+		locked[i] = a->input.skus[i].code;
+	qsort(round->existing, round->existing_count, sizeof *round->existing, compare_texts);
+	struct operation *blocked[LU_BATCH_OPERATIONS_MAX];
+	size_t blocked_count = 0, kept = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		struct operation *op = b->operations[i];
+		op->blocked_claim = 0;
+		for (size_t j = 0; j < op->sku_count && !op->blocked_claim; j++)
+			if (has_text(round->existing, round->existing_count, op->skus[j]) &&
+			    !has_text(locked, a->input.sku_count, op->skus[j]))
+				op->blocked_claim = text_hash(op->skus[j]) | 1;
+		if (op->blocked_claim)
+			blocked[blocked_count++] = op;
+		else
+			b->operations[kept++] = op;
+	}
+	b->count = kept;
+	queue_return(a->writer->all->queue, blocked, blocked_count);
+}
+
+/* --- objects that only the first round trip could name --------------------------------------------------------------- */
+
+static struct reservation *find_reservation(const struct decision_input *input, const struct uuid *id)
+{
+	for (size_t i = 0; i < input->reservation_count; i++)
+		if (uuid_equal(&input->reservations[i]->id, id))
+			return input->reservations[i];
+	return NULL;
+}
+
+static struct checkout *find_checkout(const struct decision_input *input, const struct uuid *id)
+{
+	for (size_t i = 0; i < input->checkout_count; i++)
+		if (uuid_equal(&input->checkouts[i]->id, id))
+			return input->checkouts[i];
+	return NULL;
+}
+
+/* The checkout of a reservation that was committed before (its answer is that checkout), and the objects of stored
+ * answers. Lines never change, and states were read under the locks: reading them a moment later is the same. */
+static enum lu_error read_more_objects(struct attempt *a, struct first_round *round)
+{
+	size_t most = a->batch->count + round->key_count;
+	struct uuid *reservations = ARENA_ARRAY(a->arena, most + a->reservation_id_count, struct uuid);
+	struct uuid *checkouts = ARENA_ARRAY(a->arena, most + a->checkout_id_count + a->input.reservation_count, struct uuid);
+	size_t reservation_count = 0, checkout_count = 0;
+	for (size_t i = 0; i < a->input.reservation_count; i++)
+		add_uuid(checkouts, &checkout_count, &a->input.reservations[i]->checkout_id);
+	for (size_t i = 0; i < round->key_count; i++) {
+		struct uuid id;
+		if (answer_needs_reservation(&round->keys[i], &id))
+			add_uuid(reservations, &reservation_count, &id);
+		if (answer_needs_checkout(&round->keys[i], &id))
+			add_uuid(checkouts, &checkout_count, &id);
+	}
+	if (!reservation_count && !checkout_count)
+		return LU_OK;
+	/* Read again what is there already, so that the result is one list without twins. */
+	if (reservation_count)
+		for (size_t i = 0; i < a->reservation_id_count; i++)
+			add_uuid(reservations, &reservation_count, &a->reservation_ids[i]);
+	if (checkout_count)
+		for (size_t i = 0; i < a->checkout_id_count; i++)
+			add_uuid(checkouts, &checkout_count, &a->checkout_ids[i]);
+	if (reservation_count)
+		reservation_read_send(a->pg, a->arena, reservations, reservation_count);
+	if (checkout_count)
+		checkout_read_send(a->pg, a->arena, checkouts, checkout_count);
+	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
+	if (!error && reservation_count)
+		error = reservation_read_take(a->pg, a->deadline_ns, a->arena, &a->input.reservations,
+		                              &a->input.reservation_count);
+	if (!error && checkout_count)
+		error = checkout_read_take(a->pg, a->deadline_ns, a->arena, &a->input.checkouts, &a->input.checkout_count);
+	enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
+	return error ? error : end;
+}
+
+static enum lu_error decode_answers(struct attempt *a, struct first_round *round)
+{
+	a->input.answers = ARENA_ARRAY(a->arena, round->key_count, struct stored_answer);
+	for (size_t i = 0; i < round->key_count; i++) {
+		const struct idempotency_row *row = &round->keys[i];
+		struct stored_answer *answer = &a->input.answers[a->input.answer_count++];
+		struct uuid id;
+		const struct reservation *reservation =
+		        answer_needs_reservation(row, &id) ? find_reservation(&a->input, &id) : NULL;
+		const struct checkout *checkout = answer_needs_checkout(row, &id) ? find_checkout(&a->input, &id) : NULL;
+		answer->principal_id = row->principal_id;
+		answer->key = row->key;
+		memcpy(answer->fingerprint, row->fingerprint, sizeof answer->fingerprint);
+		enum lu_error error = answer_decode(a->arena, row, reservation, checkout, &answer->verdict);
+		if (error)
+			answer->verdict = (struct verdict){.error = error, .replayed = true};
+	}
+	return LU_OK;
+}
+
+/* --- 4 decide ---------------------------------------------------------------------------------------------------------- */
+
+static struct locked_sku *find_sku(const struct decision_input *input, struct text code)
+{
+	size_t low = 0, high = input->sku_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		int order = text_compare(input->skus[middle].code, code);
+		if (order == 0)
+			return &input->skus[middle];
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return NULL;
+}
+
+/* A cart is short and its SKU has units held: look up the holds of every SKU asked about so far. */
+static enum lu_error look_up_holds(struct attempt *a)
+{
+	const struct decision *d = &a->decision;
+	struct locked_sku **skus = ARENA_ARRAY(a->arena, a->input.sku_count, struct locked_sku *);
+	size_t count = 0;
+	for (size_t i = 0; i < d->needed_count; i++) {
+		struct locked_sku *sku = find_sku(&a->input, d->needed[i]);
+		CHECK(sku);
+		if (sku->holds_known && a->due_limit < DUE_HOLDS_MAX)   /* asked again: there were more */
+			a->due_limit *= 8;
+		sku->holds_known = true;
+	}
+	for (size_t i = 0; i < a->input.sku_count; i++)
+		if (a->input.skus[i].holds_known)
+			skus[count++] = &a->input.skus[i];
+	enum lu_error error = reservation_due(a->pg, a->arena, skus, count, a->due_limit, a->deadline_ns, &a->input.due,
+	                                      &a->input.due_count);
+	if (error)
+		return error;
+	/* They were due when that statement ran: the decision must not think it is earlier than that. */
+	for (size_t i = 0; i < a->input.due_count; i++)
+		if (a->input.due[i]->expires_us > a->input.now_us)
+			a->input.now_us = a->input.due[i]->expires_us;
+	return LU_OK;
+}
+
+/* Remembers the SKUs to lock beside the operations' own, for the attempts to come. */
+static void lock_more(struct attempt *a)
+{
+	struct batch *b = a->batch;
+	struct text *all = ARENA_ARRAY(&b->extra_arena, b->extra_count + a->decision.needed_count, struct text);
+	memcpy(all, b->extra, b->extra_count * sizeof *all);
+	for (size_t i = 0; i < a->decision.needed_count; i++)
+		all[b->extra_count++] = arena_text(&b->extra_arena, a->decision.needed[i]);
+	b->extra = all;
+}
+
+/* --- 5 write ‖ intend ------------------------------------------------------------------------------------------------ */
+
+static void send_writes(struct attempt *a)
+{
+	const struct decision *d = &a->decision;
+	struct idempotency_row *rows = ARENA_ARRAY(a->arena, d->answer_count, struct idempotency_row);
+	for (size_t i = 0; i < d->answer_count; i++)
+		answer_encode(a->arena, d->answers[i], &rows[i]);
+	if (d->answer_count)
+		idempotency_insert_send(a->pg, a->arena, rows, d->answer_count);
+	if (d->insert_count)
+		sku_insert_send(a->pg, a->arena, d->inserts, d->insert_count);
+	if (d->changed_count)
+		sku_update_send(a->pg, a->arena, d->changed, d->changed_count);
+	if (d->describe_count)
+		sku_describe_send(a->pg, a->arena, d->describes, d->describe_ids, d->describe_count);
+	if (d->new_reservation_count)
+		reservation_insert_send(a->pg, a->arena, d->new_reservations, d->new_reservation_count);
+	if (d->reservation_change_count)
+		reservation_change_send(a->pg, a->arena, d->reservation_changes, d->reservation_change_count);
+	if (d->new_checkout_count)
+		checkout_insert_send(a->pg, a->arena, d->new_checkouts, d->new_checkout_count);
+	if (d->changed_checkout_count)
+		checkout_change_send(a->pg, a->arena, d->changed_checkouts, d->changed_checkout_count);
+	if (d->entry_count)
+		ledger_insert_send(a->pg, a->arena, d->entries, d->entry_count);
+}
+
+static enum lu_error take_writes(struct attempt *a)
+{
+	const struct decision *d = &a->decision;
+	struct pg *pg = a->pg;
+	int64_t deadline = a->deadline_ns;
+	enum lu_error error = LU_OK;
+	if (d->answer_count && (error = idempotency_insert_take(pg, deadline)))
+		a->batch->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
+	if (!error && d->insert_count)
+		error = sku_insert_take(pg, deadline);
+	if (!error && d->changed_count)
+		error = sku_update_take(pg, deadline, d->changed_count);
+	if (!error && d->describe_count)
+		error = sku_describe_take(pg, deadline);
+	if (!error && d->new_reservation_count)
+		error = reservation_insert_take(pg, deadline);
+	if (!error && d->reservation_change_count)
+		error = reservation_change_take(pg, deadline);
+	if (!error && d->new_checkout_count)
+		error = checkout_insert_take(pg, deadline);
+	if (!error && d->changed_checkout_count)
+		error = checkout_change_take(pg, deadline);
+	if (!error && d->entry_count)
+		error = ledger_insert_take(pg, deadline);
+	return error;
+}
+
+/* The cells concerned: what changes, what is created, what is refreshed. */
+struct marks {
+	struct text *skus;
+	struct figures *figures;
+	int64_t *versions;
+	size_t count;
+};
+
+static void add_mark(struct marks *m, struct text sku, const struct figures *figures)
+{
+	m->skus[m->count] = sku;
+	m->figures[m->count] = *figures;
+	m->versions[m->count++] = figures->version;
+}
+
+static struct marks marks_of(struct attempt *a)
+{
+	const struct decision *d = &a->decision;
+	size_t most = d->changed_count + d->insert_count + d->refreshed_count;
+	struct marks m = {
+	        .skus = ARENA_ARRAY(a->arena, most, struct text),
+	        .figures = ARENA_ARRAY(a->arena, most, struct figures),
+	        .versions = ARENA_ARRAY(a->arena, most, int64_t),
+	};
+	for (size_t i = 0; i < d->changed_count; i++)
+		add_mark(&m, d->changed[i].code, &d->changed[i].figures);
+	for (size_t i = 0; i < d->insert_count; i++)
+		add_mark(&m, d->inserts[i].operation->lines[0].sku, &d->inserts[i].figures);
+	for (size_t i = 0; i < d->refreshed_count; i++)
+		add_mark(&m, d->refreshed[i].sku, &d->refreshed[i].figures);
+	return m;
+}
+
+/* Redis could not be had or is not the one the epoch was opened on: nobody may serve its hits any more before a write
+ * is answered. With the transaction rolled back (or committed), waits until the epoch is closed. */
+static enum lu_error close_epoch(struct attempt *a, const char *reason)
+{
+	return epoch_wait_closed(a->writer->all->epoch, a->epoch.namespace.data, reason, a->deadline_ns);
+}
+
+static int64_t redis_deadline(const struct attempt *a)
+{
+	return deadline_in_ms(a->writer->all->config->redis_timeout_ms);
+}
+
+/* Steps 5 and 6. */
+static enum outcome write_and_commit(struct attempt *a, const struct marks *marks)
+{
+	const struct decision *d = &a->decision;
+	bool anything = d->answer_count || d->changed_count || d->insert_count || d->describe_count ||
+	                d->new_reservation_count || d->reservation_change_count || d->new_checkout_count ||
+	                d->changed_checkout_count || d->entry_count;
+	int64_t intend_deadline = redis_deadline(a);
+	enum cell_reply intent = CELL_OK;
+	if (a->redis && marks->count)
+		intent = coherence_intend_send(&a->coherence, a->arena, marks->skus, marks->versions, marks->count,
+		                               intend_deadline);
+	if (anything && intent == CELL_OK) {
+		send_writes(a);
+		enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
+		if (!error)
+			error = take_writes(a);
+		enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
+		if (error || end)
+			return back_out(a, outcome_of(a->pg));
+	}
+	if (a->redis && marks->count && intent == CELL_OK)
+		intent = coherence_intend_take(&a->coherence, intend_deadline);
+	if (intent != CELL_OK) {
+		back_out(a, OUTCOME_AGAIN);
+		return close_epoch(a, intent == CELL_FENCED ? "intend was fenced" : "intend failed") ? OUTCOME_RECONNECT
+		                                                                                     : OUTCOME_AGAIN;
+	}
+	if (!anything) {
+		pg_rollback(a->pg, a->deadline_ns);
+		return OUTCOME_ANSWERED;
+	}
+	bool sent = false;
+	if (pg_commit(a->pg, a->deadline_ns, &sent)) {
+		enum outcome outcome = outcome_of(a->pg);
+		if (!sent)
+			return back_out(a, outcome);
+		pg_close(a->pg);
+		return OUTCOME_UNKNOWN;
+	}
+	metric_add(METRIC_BATCHES, 1);
+	return OUTCOME_ANSWERED;
+}
+
+/* --- 7 publish, answer ------------------------------------------------------------------------------------------------ */
+
+/* A replay's first writer may have died between COMMIT and publish: before its answer is repeated, no cell may hold
+ * anything older than what it says. */
+static enum cell_reply invalidate_replays(struct attempt *a)
+{
+	size_t most = 0;
+	for (size_t i = 0; i < a->batch->count; i++)
+		if (a->batch->operations[i]->verdict.replayed)
+			most += a->batch->operations[i]->sku_count + 1;
+	if (!most)
+		return CELL_OK;
+	struct text *skus = ARENA_ARRAY(a->arena, most, struct text);
+	int64_t *versions = ARENA_ARRAY(a->arena, most, int64_t);
+	size_t count = 0;
+	for (size_t i = 0; i < a->batch->count; i++) {
+		const struct operation *op = a->batch->operations[i];
+		for (size_t j = 0; op->verdict.replayed && j < op->sku_count; j++) {
+			const struct locked_sku *sku = find_sku(&a->input, op->skus[j]);
+			if (!sku)
+				continue;
+			skus[count] = sku->code;
+			versions[count++] = sku->figures.version;
+		}
+	}
+	return count ? coherence_invalidate(&a->coherence, a->arena, skus, versions, count, redis_deadline(a)) : CELL_OK;
+}
+
+static void publish(struct attempt *a, const struct marks *marks)
+{
+	const struct config *config = a->writer->all->config;
+	enum cell_reply reply = invalidate_replays(a);
+	if (reply == CELL_OK && marks->count)
+		reply = coherence_publish(&a->coherence, a->arena, marks->skus, marks->figures, marks->count,
+		                          config->cell_ttl_s * 1000, redis_deadline(a));
+	if (reply == CELL_OK)
+		return;
+	/* The sale is durable: from here on it is only ever called done, or unknown. */
+	if (close_epoch(a, reply == CELL_FENCED ? "publish was fenced" : "publish failed"))
+		for (size_t i = 0; i < a->batch->count; i++)
+			a->batch->operations[i]->verdict = (struct verdict){.error = LU_OUTCOME_UNKNOWN};
+}
+
+static void answer_all(struct attempt *a)
+{
+	struct batch *b = a->batch;
+	metric_add(METRIC_EXPIRED, (int64_t)a->decision.expired_count);
+	metric_add(METRIC_REFRESHES, (int64_t)a->decision.refreshed_count);
+	for (size_t i = 0; i < b->count; i++)
+		batch_answer(b->operations[i]);
+	b->count = 0;
+}
+
+/* --- the seven steps ---------------------------------------------------------------------------------------------------- */
+
+static enum outcome begin_and_lock(struct attempt *a, struct first_round *round)
+{
+	collect(a);
+	send_begin_and_lock(a);
+	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
+	if (!error)
+		error = take_begin_and_lock(a, round);
+	enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
+	if (error || end)
+		return back_out(a, round->sku_lock_timed_out ? OUTCOME_BLOCKED : outcome_of(a->pg));
+	if (a->epoch.state == EPOCH_CLOSING) {
+		back_out(a, OUTCOME_AGAIN);
+		return close_epoch(a, "closing") ? OUTCOME_RECONNECT : OUTCOME_AGAIN;
+	}
+	if (a->batch->lock == LOCK_SKIP)
+		return_blocked(a, round);
+	a->redis = a->epoch.state == EPOCH_OPEN;
+	coherence_init(&a->coherence, a->writer->redis, a->epoch.namespace);
+	return OUTCOME_ANSWERED;
+}
+
+static enum outcome decide_all(struct attempt *a, struct first_round *round)
+{
+	if (read_more_objects(a, round) || decode_answers(a, round))
+		return back_out(a, outcome_of(a->pg));
+	a->input.arena = a->arena;
+	a->input.operations = a->batch->operations;
+	a->input.operation_count = a->batch->count;
+	a->due_limit = DUE_HOLDS_FIRST;
+	for (;;) {
+		a->decision = decide(&a->input);
+		switch (a->decision.result) {
+		case DECISION_MADE:
+			return OUTCOME_ANSWERED;
+		case DECISION_NEEDS_HOLDS:
+			if (look_up_holds(a))
+				return back_out(a, outcome_of(a->pg));
+			break;
+		case DECISION_NEEDS_LOCKS:
+			lock_more(a);
+			return back_out(a, OUTCOME_AGAIN);
+		}
+	}
+}
+
+enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
+{
+	struct writer *writer = batch->writer;
+	arena_reset(&writer->arena);
+	struct attempt a = {.batch = batch, .writer = writer, .pg = writer->pg, .arena = &writer->arena,
+	                    .deadline_ns = deadline_ns};
+	if (pg_connect(a.pg, deadline_ns))
+		return OUTCOME_RECONNECT;
+	struct first_round round = {0};
+	enum outcome outcome = begin_and_lock(&a, &round);
+	if (outcome == OUTCOME_ANSWERED && batch->count == 0)
+		return back_out(&a, OUTCOME_ANSWERED);   /* all were blocked and went back to the queue */
+	if (outcome == OUTCOME_ANSWERED)
+		outcome = decide_all(&a, &round);
+	if (outcome != OUTCOME_ANSWERED)
+		return outcome;
+	struct marks marks = marks_of(&a);
+	outcome = write_and_commit(&a, &marks);
+	if (outcome != OUTCOME_ANSWERED)
+		return outcome;
+	if (a.redis)
+		publish(&a, &marks);
+	answer_all(&a);
+	return OUTCOME_ANSWERED;
+}

@@ -1,0 +1,68 @@
+/* What writer.c (which batch, how often, what a failure means) and batch.c (one attempt, in seven steps) share. */
+#ifndef INVENTORY_BATCH_INTERNAL_H
+#define INVENTORY_BATCH_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "inventory/batch.h"
+#include "inventory/coherence.h"
+
+struct writers {
+	const struct config *config;
+	struct epoch *epoch;
+	struct queue *queue;
+	struct writer *list;
+	unsigned count;
+	/* Sessions given up with their COMMIT unanswered since a COMMIT last succeeded: a wedged server must not be fed
+	 * one more session per batch. */
+	atomic_uint abandoned;
+	_Atomic int64_t last_try_ns;
+};
+
+struct writer {
+	struct writers *all;
+	unsigned index;
+	pthread_t thread;
+	struct pg *pg;
+	struct redis *redis;       /* NULL: none configured */
+	struct arena arena;        /* of one attempt */
+};
+
+/* A set of operations on its way through attempts. */
+struct batch {
+	struct writer *writer;
+	struct operation *operations[LU_BATCH_OPERATIONS_MAX];   /* unanswered, in order */
+	size_t count;
+	enum sku_lock_mode { LOCK_WAIT, LOCK_SKIP, LOCK_PATIENT } lock;
+	bool outcome_unknown;      /* a COMMIT of these was sent and not answered */
+	bool key_busy;             /* the last attempt waited in vain for another transaction with one of its keys */
+	unsigned attempts;         /* that failed in a way that counts */
+	int64_t trouble_since_ns;  /* first failure to reach PostgreSQL; 0: none */
+	struct text *extra;        /* SKUs of due holds to lock too; in `extra_arena` */
+	size_t extra_count;
+	struct arena extra_arena;
+};
+
+enum outcome {
+	OUTCOME_ANSWERED,      /* all are answered */
+	OUTCOME_AGAIN,         /* at once: more locks needed, the epoch has moved, another won a key */
+	OUTCOME_RETRY,         /* with jitter, and it counts */
+	OUTCOME_BLOCKED,       /* a stranger holds a row lock */
+	OUTCOME_RECONNECT,     /* the connection is gone */
+	OUTCOME_CULPRIT,       /* a constraint or something unexpected: one at a time */
+	OUTCOME_UNAVAILABLE,   /* PostgreSQL says not now: 503 */
+	OUTCOME_UNKNOWN,       /* COMMIT was sent, its answer is missing */
+};
+
+/* One attempt at the whole batch. OUTCOME_ANSWERED: every operation was answered or, if blocked, returned to the
+ * queue; any other: nothing was answered and, OUTCOME_UNKNOWN aside, nothing was changed. */
+enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns);
+
+/* Answers one operation; its memory may be gone when this returns. */
+void batch_answer(struct operation *operation);
+/* The same with an error instead of a verdict. */
+void batch_refuse(struct operation *operation, enum lu_error error);
+
+#endif

@@ -1,0 +1,22 @@
+/* What lies behind inventory.h: its parts, for the inventory's own files. */
+#ifndef INVENTORY_INVENTORY_INTERNAL_H
+#define INVENTORY_INVENTORY_INTERNAL_H
+
+#include "inventory/batch.h"
+#include "inventory/loader.h"
+#include "inventory/reaper.h"
+
+struct inventory {
+	const struct config *config;
+	struct redis_address redis_address;
+	const struct redis_address *redis;      /* NULL: none configured */
+	struct epoch *epoch;
+	struct queue *queue;
+	struct loaders *loaders;
+	struct writers *writers;
+	struct reaper *reaper;
+	const char *warnings[16];
+	size_t warning_count;
+};
+
+#endif

@@ -1,0 +1,489 @@
+/* The loaders: reads of PostgreSQL in natural batches (loader.h).
+ *
+ * Happy path of look-ups: take all that wait → one ticket per absent cell (cas '' → F) → one SELECT on the primary →
+ * answer what was selected → cas F → V. The ticket is had before the SELECT: whatever commits in between has removed
+ * it (I6, I7).
+ * Failure modes: a ticket refused or Redis away: answered all the same, not filled. PostgreSQL away: LU_DATABASE_
+ * UNAVAILABLE. FENCED: reported, not filled. Past its deadline while waiting: LU_DEADLINE_EXCEEDED.
+ * At most all loaders but one run queries (they may be slow), so look-ups are never stuck behind lists.
+ */
+#include "inventory/loader.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "inventory/prepare.h"
+#include "store/checkout.h"
+#include "store/reservation.h"
+#include "store/sku.h"
+
+#define LOADS_MAX 4096          /* look-ups taken at once; their distinct SKUs make one SELECT */
+#define WAITING_MAX 200000      /* look-ups, queries and operations that may wait */
+#define SELECT_MS 2000
+
+/* An intrusive list, oldest first. */
+#define LIST(type)         \
+	struct {               \
+		struct type *first; \
+		struct type **last; \
+	}
+#define LIST_INIT(list) ((list)->first = NULL, (list)->last = &(list)->first)
+#define LIST_ADD(list, item) ((item)->next = NULL, *(list)->last = (item), (list)->last = &(item)->next)
+
+struct loaders {
+	const struct config *config;
+	struct epoch *epoch;
+	struct queue *queue;
+	pthread_mutex_t mutex;
+	pthread_cond_t work;
+	bool stopping;
+	size_t waiting;
+	LIST(load) loads;
+	LIST(query) queries;
+	LIST(operation) resolves;
+	unsigned querying;          /* loaders busy with queries */
+	struct loader *list;
+	unsigned count;
+};
+
+struct loader {
+	struct loaders *all;
+	pthread_t thread;
+	struct pg *pg;
+	struct redis *redis;
+	struct arena arena;
+};
+
+/* --- look-ups -------------------------------------------------------------------------------------------------------- */
+
+static int compare_loads(const void *a, const void *b)
+{
+	const struct load *x = *(struct load *const *)a, *y = *(struct load *const *)b;
+	return text_compare(x->sku, y->sku);
+}
+
+/* The distinct SKUs of a batch, and what became of each. */
+struct selection {
+	struct text *skus;
+	bool *fill;                    /* a cell was seen absent: try for a ticket */
+	bool *ticketed;
+	struct text *tickets;
+	struct sku_figures_row *rows;
+	size_t count;
+};
+
+static void add_to_selection(struct loader *l, struct selection *s, const struct load *load)
+{
+	if (!s->count || !text_equal(s->skus[s->count - 1], load->sku))
+		s->skus[s->count++] = arena_text(&l->arena, load->sku);   /* the load is gone when it has been delivered */
+	s->fill[s->count - 1] |= load->fill;
+}
+
+/* cas on a subset; the result of each is put where it came from. False: Redis was no help. */
+static bool cas(struct loader *l, const char *namespace, const struct selection *s, const size_t *which, size_t count,
+                const struct text *old, const struct text *new, const int64_t *px_ms, bool *ret_done)
+{
+	struct text *skus = ARENA_ARRAY(&l->arena, count, struct text);
+	for (size_t i = 0; i < count; i++)
+		skus[i] = s->skus[which[i]];
+	int64_t deadline_ns = deadline_in_ms(l->all->config->redis_timeout_ms);
+	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
+	if (redis_connect(l->redis, deadline_ns))
+		return false;
+	switch (cell_run(l->redis, cell_cas(&l->arena, text_of(namespace), skus, old, new, px_ms, count), count, deadline_ns,
+	                 &reply)) {
+	case CELL_FENCED:
+		epoch_report(l->all->epoch, namespace, "a fill was fenced");
+		return false;
+	case CELL_FAILED:
+		return false;
+	case CELL_OK:
+		break;
+	}
+	for (size_t i = 0; i < count; i++)
+		ret_done[which[i]] = reply->element[i]->integer == 1;
+	return true;
+}
+
+static void take_tickets(struct loader *l, const char *namespace, struct selection *s)
+{
+	size_t *which = ARENA_ARRAY(&l->arena, s->count, size_t), count = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->fill[i])
+			which[count++] = i;
+	if (!count)
+		return;
+	struct text *old = ARENA_ARRAY(&l->arena, count, struct text);
+	struct text *new = ARENA_ARRAY(&l->arena, count, struct text);
+	int64_t *px_ms = ARENA_ARRAY(&l->arena, count, int64_t);
+	for (size_t i = 0; i < count; i++) {
+		char ticket[TOKEN_BYTES + 1];
+		token_new(ticket);
+		old[i] = TEXT("");
+		new[i] = s->tickets[which[i]] = cell_ticket(&l->arena, ticket);
+		px_ms[i] = CELL_TICKET_MS;
+	}
+	cas(l, namespace, s, which, count, old, new, px_ms, s->ticketed);
+}
+
+static void fill(struct loader *l, const char *namespace, struct selection *s)
+{
+	size_t *which = ARENA_ARRAY(&l->arena, s->count, size_t), count = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->ticketed[i] && s->rows[i].known)
+			which[count++] = i;
+	if (!count)
+		return;
+	struct text *old = ARENA_ARRAY(&l->arena, count, struct text);
+	struct text *new = ARENA_ARRAY(&l->arena, count, struct text);
+	int64_t *px_ms = ARENA_ARRAY(&l->arena, count, int64_t);
+	int64_t ttl_ms = l->all->config->cell_ttl_s * 1000;
+	for (size_t i = 0; i < count; i++) {
+		old[i] = s->tickets[which[i]];
+		new[i] = cell_value(&l->arena, &s->rows[which[i]].figures, s->skus[which[i]]);
+		px_ms[i] = ttl_ms + (int64_t)random_below((uint64_t)ttl_ms / 10 + 1);
+	}
+	cas(l, namespace, s, which, count, old, new, px_ms, s->ticketed);
+}
+
+/* An I that has stood for longer than a second: its writer may be dead. A refresh takes the row's lock, so it waits
+ * for a writer that lives, and marks and publishes anew. */
+struct healing {
+	struct operation operation;
+	struct arena arena;
+	struct line line;
+};
+
+static void on_healed(struct operation *operation)
+{
+	struct healing *h = (struct healing *)operation;
+	arena_done(&h->arena);
+	free(h);
+}
+
+static void heal(struct loaders *all, struct text sku)
+{
+	struct healing *h = calloc(1, sizeof *h);
+	CHECK(h);
+	arena_init(&h->arena, 1024);
+	h->line.sku = arena_text(&h->arena, sku);
+	h->operation = (struct operation){.kind = OPERATION_REFRESH,
+	                                  .arena = &h->arena,
+	                                  .principal = {.channel = CHANNEL_SYSTEM},
+	                                  .deadline_ns = deadline_in_ms(all->config->request_timeout_ms),
+	                                  .lines = &h->line,
+	                                  .line_count = 1,
+	                                  .keeper = true,
+	                                  .on_done = on_healed};
+	if (operation_prepare(&h->operation)) {
+		on_healed(&h->operation);
+		return;
+	}
+	operation_claim(&h->operation);
+	if (queue_submit(all->queue, &h->operation))
+		on_healed(&h->operation);
+}
+
+static void deliver(struct load *load, enum lu_error error, const struct sku_figures_row *row)
+{
+	load->error = error;
+	if (!error) {
+		load->known = row->known;
+		load->figures = row->figures;
+	}
+	mailbox_post(load->mailbox, &load->item);
+}
+
+static void run_loads(struct loader *l, struct load **loads, size_t count)
+{
+	arena_reset(&l->arena);
+	qsort(loads, count, sizeof *loads, compare_loads);
+	struct selection s = {.skus = ARENA_ARRAY(&l->arena, count, struct text),
+	                      .fill = ARENA_ARRAY(&l->arena, count, bool),
+	                      .ticketed = ARENA_ARRAY(&l->arena, count, bool),
+	                      .tickets = ARENA_ARRAY(&l->arena, count, struct text)};
+	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
+	for (size_t i = 0; i < count; i++) {
+		add_to_selection(l, &s, loads[i]);
+		if (loads[i]->deadline_ns < deadline_ns)
+			deadline_ns = loads[i]->deadline_ns;
+	}
+	char namespace[CELL_NAMESPACE_BYTES + 1];
+	bool lease = l->redis && epoch_lease(l->all->epoch, namespace);
+	if (lease)
+		take_tickets(l, namespace, &s);   /* before the SELECT: that is the whole point (I6) */
+	enum lu_error error = pg_connect(l->pg, deadline_ns);
+	if (!error)
+		error = sku_read(l->pg, &l->arena, s.skus, s.count, deadline_ns, &s.rows);
+	for (size_t i = 0, at = 0; i < count; i++) {
+		while (!text_equal(s.skus[at], loads[i]->sku))
+			at++;
+		if (loads[i]->heal && !error)
+			heal(l->all, s.skus[at]);
+		deliver(loads[i], error ? LU_DATABASE_UNAVAILABLE : LU_OK, error ? NULL : &s.rows[at]);
+	}
+	if (lease && !error)
+		fill(l, namespace, &s);
+}
+
+/* --- queries ------------------------------------------------------------------------------------------------------------ */
+
+static void run_query(struct loader *l, struct query *query)
+{
+	if (clock_boottime_ns() >= query->deadline_ns)
+		query->error = LU_DEADLINE_EXCEEDED;
+	else if (pg_connect(l->pg, query->deadline_ns))
+		query->error = LU_DATABASE_UNAVAILABLE;
+	else
+		query->error = query->work(query, l->pg);
+	query->on_done(query);
+}
+
+/* --- operations whose SKUs stand in the database -------------------------------------------------------------------- */
+
+static void refuse(struct operation *operation, enum lu_error error)
+{
+	operation->verdict = (struct verdict){.error = error};
+	operation->on_done(operation);
+}
+
+/* Adds the SKUs of the object an operation names. False: there is no such object. */
+static bool resolve_one(struct operation *op, const struct uuid *id, struct reservation *const *reservations,
+                        size_t reservation_count, struct checkout *const *checkouts, size_t checkout_count)
+{
+	if (uuid_is_nil(id))
+		return true;
+	for (size_t i = 0; i < reservation_count; i++)
+		if (uuid_equal(&reservations[i]->id, id)) {
+			operation_add_skus(op, reservations[i]->lines, reservations[i]->line_count);
+			return true;
+		}
+	for (size_t i = 0; i < checkout_count; i++)
+		if (uuid_equal(&checkouts[i]->id, id)) {
+			operation_add_skus(op, checkouts[i]->lines, checkouts[i]->line_count);
+			return true;
+		}
+	return false;
+}
+
+static void run_resolves(struct loader *l, struct operation **ops, size_t count)
+{
+	arena_reset(&l->arena);
+	struct uuid *reservation_ids = ARENA_ARRAY(&l->arena, 2 * count, struct uuid);
+	struct uuid *checkout_ids = ARENA_ARRAY(&l->arena, count, struct uuid);
+	size_t reservation_id_count = 0, checkout_id_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (ops[i]->kind == OPERATION_CANCEL)
+			checkout_ids[checkout_id_count++] = ops[i]->target;
+		else if (!uuid_is_nil(&ops[i]->target))
+			reservation_ids[reservation_id_count++] = ops[i]->target;
+		if (!uuid_is_nil(&ops[i]->other))
+			reservation_ids[reservation_id_count++] = ops[i]->other;
+	}
+	struct reservation **reservations = NULL;
+	struct checkout **checkouts = NULL;
+	size_t reservation_count = 0, checkout_count = 0;
+	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
+	enum lu_error error = pg_connect(l->pg, deadline_ns);
+	if (!error) {
+		reservation_read_send(l->pg, &l->arena, reservation_ids, reservation_id_count);
+		checkout_read_send(l->pg, &l->arena, checkout_ids, checkout_id_count);
+		error = pg_pipe_send(l->pg, deadline_ns);
+		if (!error)
+			error = reservation_read_take(l->pg, deadline_ns, &l->arena, &reservations, &reservation_count);
+		if (!error)
+			error = checkout_read_take(l->pg, deadline_ns, &l->arena, &checkouts, &checkout_count);
+		enum lu_error end = pg_pipe_end(l->pg, deadline_ns);
+		error = error ? error : end;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct operation *op = ops[i];
+		if (error) {
+			refuse(op, LU_DATABASE_UNAVAILABLE);
+			continue;
+		}
+		if (!resolve_one(op, &op->target, reservations, reservation_count, checkouts, checkout_count) ||
+		    !resolve_one(op, &op->other, reservations, reservation_count, checkouts, checkout_count)) {
+			refuse(op, op->kind == OPERATION_CANCEL ? LU_UNKNOWN_CHECKOUT : LU_UNKNOWN_RESERVATION);
+			continue;
+		}
+		operation_claim(op);
+		enum lu_error refused = queue_submit(l->all->queue, op);
+		if (refused)
+			refuse(op, refused);
+	}
+}
+
+/* --- threads --------------------------------------------------------------------------------------------------------------- */
+
+/* Under the mutex. */
+static size_t take_loads(struct loaders *all, struct load **ret_loads)
+{
+	size_t count = 0;
+	while (all->loads.first && count < LOADS_MAX) {
+		ret_loads[count++] = all->loads.first;
+		all->loads.first = all->loads.first->next;
+	}
+	if (!all->loads.first)
+		LIST_INIT(&all->loads);
+	all->waiting -= count;
+	return count;
+}
+
+static size_t take_resolves(struct loaders *all, struct operation **ret_ops)
+{
+	size_t count = 0;
+	while (all->resolves.first && count < LU_BATCH_OPERATIONS_MAX) {
+		ret_ops[count++] = all->resolves.first;
+		all->resolves.first = all->resolves.first->next;
+	}
+	if (!all->resolves.first)
+		LIST_INIT(&all->resolves);
+	all->waiting -= count;
+	return count;
+}
+
+static struct query *take_query(struct loaders *all)
+{
+	struct query *query = all->queries.first;
+	if (!query || (all->count > 1 && all->querying >= all->count - 1))
+		return NULL;
+	all->queries.first = query->next;
+	if (!all->queries.first)
+		LIST_INIT(&all->queries);
+	all->waiting--;
+	all->querying++;
+	return query;
+}
+
+static void *loader_main(void *context)
+{
+	struct loader *l = context;
+	struct loaders *all = l->all;
+	struct load **loads = malloc(LOADS_MAX * sizeof *loads);
+	struct operation **ops = malloc(LU_BATCH_OPERATIONS_MAX * sizeof *ops);
+	CHECK(loads && ops);
+	pthread_mutex_lock(&all->mutex);
+	for (;;) {
+		size_t load_count = take_loads(all, loads), op_count = take_resolves(all, ops);
+		struct query *query = take_query(all);
+		if (!load_count && !op_count && !query) {
+			if (all->stopping && !all->waiting)
+				break;
+			pthread_cond_wait(&all->work, &all->mutex);
+			continue;
+		}
+		pthread_mutex_unlock(&all->mutex);
+		if (load_count)
+			run_loads(l, loads, load_count);
+		if (op_count)
+			run_resolves(l, ops, op_count);
+		if (query)
+			run_query(l, query);
+		pthread_mutex_lock(&all->mutex);
+		if (query) {
+			all->querying--;
+			pthread_cond_signal(&all->work);   /* another query may have waited for its turn */
+		}
+	}
+	pthread_cond_broadcast(&all->work);
+	pthread_mutex_unlock(&all->mutex);
+	free(loads);
+	free(ops);
+	return NULL;
+}
+
+/* Under the mutex. */
+static enum lu_error admit(struct loaders *all)
+{
+	if (all->stopping)
+		return LU_SHUTTING_DOWN;
+	if (all->waiting >= WAITING_MAX)
+		return LU_OVERLOADED;
+	all->waiting++;
+	pthread_cond_signal(&all->work);
+	return LU_OK;
+}
+
+enum lu_error loaders_load(struct loaders *all, struct load *load)
+{
+	pthread_mutex_lock(&all->mutex);
+	enum lu_error error = admit(all);
+	if (!error)
+		LIST_ADD(&all->loads, load);
+	pthread_mutex_unlock(&all->mutex);
+	return error;
+}
+
+enum lu_error loaders_query(struct loaders *all, struct query *query)
+{
+	pthread_mutex_lock(&all->mutex);
+	enum lu_error error = admit(all);
+	if (!error)
+		LIST_ADD(&all->queries, query);
+	pthread_mutex_unlock(&all->mutex);
+	return error;
+}
+
+enum lu_error loaders_resolve(struct loaders *all, struct operation *operation)
+{
+	pthread_mutex_lock(&all->mutex);
+	enum lu_error error = admit(all);
+	if (!error)
+		LIST_ADD(&all->resolves, operation);
+	pthread_mutex_unlock(&all->mutex);
+	return error;
+}
+
+struct loaders *loaders_start(const struct config *config, const struct redis_address *redis, struct epoch *epoch,
+                              struct queue *queue)
+{
+	struct loaders *all = calloc(1, sizeof *all);
+	CHECK(all);
+	*all = (struct loaders){.config = config, .epoch = epoch, .queue = queue, .count = (unsigned)config->loaders};
+	pthread_mutex_init(&all->mutex, NULL);
+	pthread_cond_init(&all->work, NULL);
+	LIST_INIT(&all->loads);
+	LIST_INIT(&all->queries);
+	LIST_INIT(&all->resolves);
+	all->list = calloc(all->count, sizeof *all->list);
+	CHECK(all->list);
+	for (unsigned i = 0; i < all->count; i++) {
+		struct loader *l = &all->list[i];
+		l->all = all;
+		l->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+		                                    .application_name = "lastunit loader",
+		                                    .lock_timeout_ms = config->lock_timeout_ms,
+		                                    .statement_timeout_ms = config->statement_timeout_ms});
+		l->redis = redis ? redis_new(redis) : NULL;
+		arena_init(&l->arena, 64 * 1024);
+		CHECK(pthread_create(&l->thread, NULL, loader_main, l) == 0);
+	}
+	return all;
+}
+
+void loaders_stop(struct loaders *all)
+{
+	pthread_mutex_lock(&all->mutex);
+	all->stopping = true;
+	pthread_cond_broadcast(&all->work);
+	pthread_mutex_unlock(&all->mutex);
+	for (unsigned i = 0; i < all->count; i++) {
+		struct loader *l = &all->list[i];
+		pthread_join(l->thread, NULL);
+		pg_free(l->pg);
+		if (l->redis)
+			redis_free(l->redis);
+		arena_done(&l->arena);
+	}
+	pthread_cond_destroy(&all->work);
+	pthread_mutex_destroy(&all->mutex);
+	free(all->list);
+	free(all);
+}

@@ -1,0 +1,215 @@
+/* The reaper (reaper.h).
+ *
+ * Happy path: ask which reservations are due → one expire operation each → wait for all their answers → again.
+ * Failure modes: PostgreSQL away: ask again in 100 ms. The queue is full: the rest is found again by the next question.
+ * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on.
+ */
+#include "inventory/reaper.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "inventory/prepare.h"
+#include "inventory/inventory_internal.h"
+#include "store/reservation.h"
+
+#define PASS_MAX 1000          /* expiries asked for at a time */
+#define POLL_MS 100
+#define RESTING_MAX 1024
+#define REST_MS_MIN 1000
+#define REST_MS_MAX 60000
+#define ASK_MS 2000
+
+struct rest {
+	struct uuid id;
+	int64_t until_ns;
+	int64_t ms;
+};
+
+struct expiry {
+	struct operation operation;
+	struct reaper *reaper;
+	struct arena arena;
+};
+
+struct reaper {
+	const struct config *config;
+	struct inventory *inventory;
+	pthread_t thread;
+	struct pg *pg;
+	struct arena arena;
+	pthread_mutex_t mutex;
+	pthread_cond_t changed;
+	bool stopping;
+	size_t under_way;
+	struct rest resting[RESTING_MAX];      /* under the mutex */
+	size_t resting_count;
+};
+
+/* --- reservations that are left alone for a while --------------------------------------------------------------------- */
+
+static struct rest *find_rest(struct reaper *r, const struct uuid *id)
+{
+	for (size_t i = 0; i < r->resting_count; i++)
+		if (uuid_equal(&r->resting[i].id, id))
+			return &r->resting[i];
+	return NULL;
+}
+
+static void rest(struct reaper *r, const struct uuid *id)
+{
+	struct rest *entry = find_rest(r, id);
+	if (!entry && r->resting_count < RESTING_MAX) {
+		entry = &r->resting[r->resting_count++];
+		*entry = (struct rest){.id = *id, .ms = REST_MS_MIN / 2};
+	}
+	if (!entry)
+		return;   /* so many failures are one failure: they are all asked again in the next pass */
+	entry->ms = entry->ms * 2 < REST_MS_MAX ? entry->ms * 2 : REST_MS_MAX;
+	entry->until_ns = deadline_in_ms(entry->ms);
+}
+
+/* Those still resting, for the question; those rested for very long without being asked about are forgotten. */
+static size_t resting_now(struct reaper *r, struct uuid *ret_ids)
+{
+	int64_t now = clock_boottime_ns();
+	size_t count = 0, kept = 0;
+	pthread_mutex_lock(&r->mutex);
+	for (size_t i = 0; i < r->resting_count; i++) {
+		if (r->resting[i].until_ns + 2 * REST_MS_MAX * NS_PER_MS < now)
+			continue;
+		if (r->resting[i].until_ns > now)
+			ret_ids[count++] = r->resting[i].id;
+		r->resting[kept++] = r->resting[i];
+	}
+	r->resting_count = kept;
+	pthread_mutex_unlock(&r->mutex);
+	return count;
+}
+
+/* --- one pass -------------------------------------------------------------------------------------------------------------- */
+
+static void on_expired(struct operation *operation)
+{
+	struct expiry *x = (struct expiry *)operation;
+	struct reaper *r = x->reaper;
+	enum lu_error error = operation->verdict.error;
+	pthread_mutex_lock(&r->mutex);
+	/* Not had in time or not now is nobody's fault: the next pass finds it again. */
+	if (error && error != LU_DEADLINE_EXCEEDED && error != LU_DATABASE_UNAVAILABLE && error != LU_OUTCOME_UNKNOWN) {
+		metric_add(METRIC_EXPIRE_FAILURES, 1);
+		rest(r, &operation->target);
+	}
+	r->under_way--;
+	pthread_cond_signal(&r->changed);
+	pthread_mutex_unlock(&r->mutex);
+	arena_done(&x->arena);
+	free(x);
+}
+
+static bool submit(struct reaper *r, const struct reservation *reservation)
+{
+	struct expiry *x = calloc(1, sizeof *x);
+	CHECK(x);
+	x->reaper = r;
+	arena_init(&x->arena, 512);
+	struct operation *op = &x->operation;
+	*op = (struct operation){.kind = OPERATION_EXPIRE,
+	                         .arena = &x->arena,
+	                         .principal = {.channel = CHANNEL_SYSTEM, .scopes = SCOPE_ORDERS},
+	                         .deadline_ns = deadline_in_ms(r->config->request_timeout_ms),
+	                         .target = reservation->id,
+	                         .keeper = true,
+	                         .on_done = on_expired};
+	enum lu_error error = operation_prepare(op);
+	CHECK(!error);
+	operation_add_skus(op, reservation->lines, reservation->line_count);
+	operation_claim(op);
+	pthread_mutex_lock(&r->mutex);
+	r->under_way++;
+	pthread_mutex_unlock(&r->mutex);
+	if (!queue_submit(r->inventory->queue, op))
+		return true;
+	pthread_mutex_lock(&r->mutex);
+	r->under_way--;
+	pthread_mutex_unlock(&r->mutex);
+	arena_done(&x->arena);
+	free(x);
+	return false;
+}
+
+/* Returns how long to sleep; 0: there is more to do. */
+static int64_t pass(struct reaper *r)
+{
+	int64_t deadline_ns = deadline_in_ms(ASK_MS);
+	arena_reset(&r->arena);
+	struct uuid *except = ARENA_ARRAY(&r->arena, RESTING_MAX, struct uuid);
+	size_t except_count = resting_now(r, except), count;
+	struct reservation **due;
+	int64_t next_us;
+	if (pg_connect(r->pg, deadline_ns) ||
+	    reservation_overdue(r->pg, &r->arena, except, except_count, PASS_MAX, deadline_ns, &due, &count, &next_us))
+		return POLL_MS * NS_PER_MS;
+	bool all = true;
+	for (size_t i = 0; i < count && all; i++)
+		all = submit(r, due[i]);
+	pthread_mutex_lock(&r->mutex);
+	while (r->under_way)
+		pthread_cond_wait(&r->changed, &r->mutex);
+	pthread_mutex_unlock(&r->mutex);
+	if (count == PASS_MAX && all)
+		return 0;
+	return next_us < POLL_MS * 1000 ? (next_us > 0 ? next_us * 1000 : NS_PER_MS) : POLL_MS * NS_PER_MS;
+}
+
+static void *reaper_main(void *context)
+{
+	struct reaper *r = context;
+	pthread_mutex_lock(&r->mutex);
+	while (!r->stopping) {
+		pthread_mutex_unlock(&r->mutex);
+		int64_t until_ns = pass(r);
+		until_ns += clock_boottime_ns();
+		pthread_mutex_lock(&r->mutex);
+		while (!r->stopping && clock_cond_wait(&r->changed, &r->mutex, until_ns))
+			continue;
+	}
+	pthread_mutex_unlock(&r->mutex);
+	return NULL;
+}
+
+struct reaper *reaper_start(const struct config *config, struct inventory *inventory)
+{
+	struct reaper *r = calloc(1, sizeof *r);
+	CHECK(r);
+	r->config = config;
+	r->inventory = inventory;
+	pthread_mutex_init(&r->mutex, NULL);
+	clock_cond_init(&r->changed);
+	arena_init(&r->arena, 64 * 1024);
+	r->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+	                                    .application_name = "lastunit reaper",
+	                                    .statement_timeout_ms = config->statement_timeout_ms});
+	CHECK(pthread_create(&r->thread, NULL, reaper_main, r) == 0);
+	return r;
+}
+
+void reaper_stop(struct reaper *r)
+{
+	pthread_mutex_lock(&r->mutex);
+	r->stopping = true;
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->mutex);
+	pthread_join(r->thread, NULL);
+	pg_free(r->pg);
+	arena_done(&r->arena);
+	pthread_cond_destroy(&r->changed);
+	pthread_mutex_destroy(&r->mutex);
+	free(r);
+}
