@@ -83,7 +83,7 @@ static void on_line(int separator, void *context)
 	CHECK(catalogue->count < PRODUCTS_MAX);
 	struct operation *operation = ARENA_NEW(arena, struct operation);
 	*operation = (struct operation){.kind = OPERATION_SKU_PUT, .arena = arena, .new_id = uuid_new(), .line_count = 1,
-	                                .principal = {.channel = CHANNEL_ADMIN}};
+	                                .principal = {.channel = CHANNEL_SYSTEM}};
 	operation->lines = ARENA_NEW(arena, struct line);
 	operation->lines[0].sku = cells[COLUMN_SKU];
 	CHECK(text_check_sku(cells[COLUMN_SKU]) == LU_OK);
