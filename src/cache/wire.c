@@ -1,0 +1,277 @@
+/* Requests, greetings, sockets and names, for both clients.
+ *
+ * Happy path: wire_literal() or a look-up, wire_connect(), wire_hello(), then requests.
+ * Failure modes: a refused greeting (wrong password, no such database, cluster mode) and a name without an address are
+ * sentences for the log; everything else is an errno.
+ */
+#include "cache/wire.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "cache/script.h"
+
+static void add_bulk(struct buffer *out, struct text bytes)
+{
+	buffer_add_char(out, '$');
+	buffer_add_int(out, (int64_t)bytes.size);
+	buffer_add(out, "\r\n", 2);
+	buffer_add_text(out, bytes);
+	buffer_add(out, "\r\n", 2);
+}
+
+static void add_count(struct buffer *out, int argc)
+{
+	buffer_add_char(out, '*');
+	buffer_add_int(out, argc);
+	buffer_add(out, "\r\n", 2);
+}
+
+void wire_request(struct buffer *out, int argc, const struct text *argv)
+{
+	CHECK(argc > 0);
+	size_t size = 16;
+	for (int i = 0; i < argc; i++)
+		size += argv[i].size + 16;
+	buffer_reserve(out, size);
+	add_count(out, argc);
+	for (int i = 0; i < argc; i++)
+		add_bulk(out, argv[i]);
+}
+
+bool wire_again(const redisReply *reply, struct text request, struct buffer *out)
+{
+	static const char evalsha[] = "\r\n$7\r\nEVALSHA\r\n$40\r\n";
+	if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOSCRIPT", 8) != 0)
+		return false;
+	/* "*argc" and then the words above, then the SHA-1: cell.c wrote it so. */
+	const char *rest = memchr(request.data, '\r', request.size);
+	if (!rest)
+		return false;
+	size_t head = (size_t)(rest - request.data), left = request.size - head;
+	if (left < sizeof evalsha - 1 + SCRIPT_SHA_BYTES + 2 || memcmp(rest, evalsha, sizeof evalsha - 1) != 0)
+		return false;
+	rest += sizeof evalsha - 1;
+	const struct script *script = script_by_sha((struct text){rest, SCRIPT_SHA_BYTES});
+	if (!script)
+		return false;
+	rest += SCRIPT_SHA_BYTES + 2;
+	buffer_reserve(out, request.size + script->source.size);
+	buffer_add(out, request.data, head);
+	buffer_add(out, "\r\n$4\r\nEVAL\r\n", 12);
+	add_bulk(out, script->source);
+	buffer_add(out, rest, request.size - (size_t)(rest - request.data));
+	return true;
+}
+
+int wire_hello(const struct redis_address *address, struct buffer *out)
+{
+	int count = 1;
+	if (address->password[0]) {
+		struct text argv[3] = {TEXT("AUTH"), text_of(address->user), text_of(address->password)};
+		if (address->user[0]) {
+			wire_request(out, 3, argv);
+		} else {
+			argv[1] = argv[2]; /* the form that Redis before 6 knows */
+			wire_request(out, 2, argv);
+		}
+		count++;
+	}
+	if (address->db) {
+		char number[16];
+		snprintf(number, sizeof number, "%d", address->db);
+		wire_request(out, 2, (struct text[]){TEXT("SELECT"), text_of(number)});
+		count++;
+	}
+	wire_request(out, 2, (struct text[]){TEXT("INFO"), TEXT("cluster")});
+	return count;
+}
+
+bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES])
+{
+	if (reply->type == REDIS_REPLY_ERROR) {
+		snprintf(error, WIRE_ERROR_BYTES, "Redis refused the connection: %.200s", reply->str);
+		return false;
+	}
+	if (reply->type == REDIS_REPLY_STATUS) /* AUTH, SELECT */
+		return true;
+	struct text enabled = {0};
+	if (reply->type == REDIS_REPLY_STRING)
+		enabled = wire_info((struct text){reply->str, (size_t)reply->len}, "cluster_enabled");
+	if (text_equal(enabled, TEXT("1"))) {
+		snprintf(error, WIRE_ERROR_BYTES, "%s", "Redis runs in cluster mode, which is not supported: name a single "
+		         "primary (cluster-enabled no)");
+		return false;
+	}
+	return true;
+}
+
+struct text wire_info(struct text info, const char *name)
+{
+	size_t size = strlen(name);
+	const char *line = info.data, *end = info.data + info.size;
+	while (line < end) {
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		const char *stop = newline ? newline : end;
+		if ((size_t)(stop - line) > size && memcmp(line, name, size) == 0 && line[size] == ':') {
+			const char *value = line + size + 1;
+			while (stop > value && stop[-1] == '\r')
+				stop--;
+			return (struct text){value, (size_t)(stop - value)};
+		}
+		if (!newline)
+			break;
+		line = newline + 1;
+	}
+	return (struct text){"", 0};
+}
+
+int wire_connect(const struct wire_endpoint *endpoint)
+{
+	int family = endpoint->address.ss_family;
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	if (family != AF_UNIX) {
+		int on = 1;
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	}
+	/* EAGAIN, a full backlog of a unix socket, is a refusal: nothing is under way. */
+	if (connect(fd, (const struct sockaddr *)&endpoint->address, endpoint->size) < 0 && errno != EINPROGRESS &&
+	    errno != EINTR) {
+		int error = errno;
+		close(fd);
+		errno = error;
+		return -1;
+	}
+	return fd;
+}
+
+int wire_connect_error(int fd)
+{
+	int error = 0;
+	socklen_t size = sizeof error;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+		return errno;
+	return error;
+}
+
+static int addresses_of(const struct redis_address *address, int flags, struct wire_endpoints *ret_endpoints)
+{
+	char port[16];
+	snprintf(port, sizeof port, "%d", address->port);
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+	struct addrinfo *list = NULL;
+	int error = getaddrinfo(address->host, port, &hints, &list);
+	if (error)
+		return error;
+	ret_endpoints->count = 0;
+	for (const struct addrinfo *a = list; a && ret_endpoints->count < WIRE_ENDPOINTS_MAX; a = a->ai_next) {
+		struct wire_endpoint *endpoint = &ret_endpoints->items[ret_endpoints->count++];
+		CHECK(a->ai_addrlen <= sizeof endpoint->address);
+		memcpy(&endpoint->address, a->ai_addr, a->ai_addrlen);
+		endpoint->size = a->ai_addrlen;
+	}
+	freeaddrinfo(list);
+	return 0;
+}
+
+bool wire_literal(const struct redis_address *address, struct wire_endpoints *ret_endpoints)
+{
+	if (!address->unix_socket)
+		return addresses_of(address, AI_NUMERICHOST, ret_endpoints) == 0;
+	struct wire_endpoint *endpoint = &ret_endpoints->items[0];
+	struct sockaddr_un *un = (struct sockaddr_un *)&endpoint->address;
+	size_t size = strlen(address->host);
+	CHECK(size < sizeof un->sun_path); /* redis_address_parse() saw to it */
+	memset(endpoint, 0, sizeof *endpoint);
+	un->sun_family = AF_UNIX;
+	memcpy(un->sun_path, address->host, size);
+	endpoint->size = sizeof *un;
+	ret_endpoints->count = 1;
+	return true;
+}
+
+struct wire_lookup {
+	struct redis_address address;
+	struct wire_endpoints endpoints;
+	int error;           /* of getaddrinfo */
+	atomic_bool done;    /* set when `endpoints` and `error` are final */
+	int fd;              /* eventfd: wakes the owner */
+	atomic_int holders;  /* the owner and the thread: the last one frees */
+};
+
+static void lookup_release(struct wire_lookup *lookup)
+{
+	if (atomic_fetch_sub(&lookup->holders, 1) > 1)
+		return;
+	close(lookup->fd);
+	free(lookup);
+}
+
+static void *lookup_run(void *context)
+{
+	struct wire_lookup *lookup = context;
+	lookup->error = addresses_of(&lookup->address, 0, &lookup->endpoints);
+	atomic_store(&lookup->done, true);
+	CHECK(eventfd_write(lookup->fd, 1) == 0);
+	lookup_release(lookup);
+	return NULL;
+}
+
+struct wire_lookup *wire_lookup_new(const struct redis_address *address)
+{
+	struct wire_lookup *lookup = calloc(1, sizeof *lookup);
+	CHECK(lookup);
+	lookup->address = *address;
+	atomic_init(&lookup->holders, 2);
+	lookup->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	pthread_t thread;
+	pthread_attr_t attributes;
+	CHECK(pthread_attr_init(&attributes) == 0);
+	CHECK(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0);
+	bool started = lookup->fd >= 0 && pthread_create(&thread, &attributes, lookup_run, lookup) == 0;
+	pthread_attr_destroy(&attributes);
+	if (started)
+		return lookup;
+	if (lookup->fd >= 0)
+		close(lookup->fd);
+	free(lookup);
+	return NULL;
+}
+
+int wire_lookup_fd(const struct wire_lookup *lookup)
+{
+	return lookup->fd;
+}
+
+bool wire_lookup_take(struct wire_lookup *lookup, struct wire_endpoints *ret_endpoints, char error[WIRE_ERROR_BYTES])
+{
+	CHECK(atomic_load(&lookup->done));
+	if (lookup->error) {
+		snprintf(error, WIRE_ERROR_BYTES, "cannot resolve %.150s: %s", lookup->address.host,
+		         gai_strerror(lookup->error));
+		return false;
+	}
+	*ret_endpoints = lookup->endpoints;
+	return true;
+}
+
+void wire_lookup_free(struct wire_lookup *lookup)
+{
+	if (lookup)
+		lookup_release(lookup);
+}
