@@ -334,8 +334,7 @@ int verdict_status(const struct operation *operation)
 /* "A: 3 requested, 1 available, 2 held until 14:32:05Z". */
 static void tell_shortage(struct buffer *out, const struct shortage *shortage)
 {
-	buffer_add_text(out, shortage->sku);
-	buffer_add_format(out, ": %" PRId64 " requested, %" PRId64 " available", shortage->requested, shortage->available);
+	buffer_add_format(out, "%" PRId64 " requested, %" PRId64 " available", shortage->requested, shortage->available);
 	if (!shortage->held)
 		return;
 	buffer_add_format(out, ", %" PRId64 " held", shortage->held);
@@ -343,6 +342,30 @@ static void tell_shortage(struct buffer *out, const struct shortage *shortage)
 		char time[25];
 		clock_format(shortage->next_release_us, time);
 		buffer_add_format(out, " until %.8sZ", time + strlen("2026-11-29T"));
+	}
+}
+
+/* What `requested` and `available` of a shortage mean depends on why it was refused. */
+static void tell_line(struct buffer *out, enum lu_error error, const struct shortage *shortage)
+{
+	buffer_add_text(out, shortage->sku);
+	buffer_add_string(out, ": ");
+	switch (error) {
+	case LU_UNKNOWN_SKU:
+		buffer_add_string(out, "not known");
+		return;
+	case LU_CHANGE_FROM_MISMATCH:
+		buffer_add_format(out, "change_from is %" PRId64 ", on_hand is %" PRId64, shortage->requested,
+		                  shortage->available);
+		return;
+	case LU_EXCEEDS_SOLD:
+		buffer_add_format(out, "%" PRId64 " to cancel, %" PRId64 " left", shortage->requested, shortage->available);
+		return;
+	case LU_COUNT_OUT_OF_RANGE:
+		buffer_add_format(out, "%" PRId64 " requested, on_hand is %" PRId64, shortage->requested, shortage->available);
+		return;
+	default:
+		tell_shortage(out, shortage);
 	}
 }
 
@@ -355,18 +378,43 @@ struct text verdict_detail(struct arena *arena, const struct verdict *verdict)
 	for (size_t i = 0; i < told; i++) {
 		if (i)
 			buffer_add_string(&out, "; ");
-		if (verdict->error == LU_UNKNOWN_SKU)
-			buffer_add_text(&out, verdict->shortages[i].sku);
-		else
-			tell_shortage(&out, &verdict->shortages[i]);
+		tell_line(&out, verdict->error, &verdict->shortages[i]);
 	}
 	if (told < verdict->shortage_count)
 		buffer_add_format(&out, "; and %zu more", verdict->shortage_count - told);
-	buffer_add_format(&out, "%s. %s", verdict->error == LU_UNKNOWN_SKU ? " not known" : "",
-	                  lu_error_mend(verdict->error));
+	buffer_add_format(&out, ". %s", lu_error_mend(verdict->error));
 	struct text detail = arena_text(arena, buffer_text(&out));
 	buffer_done(&out);
 	return detail;
+}
+
+static void render_shortage(struct json_writer *w, enum lu_error error, const struct shortage *shortage)
+{
+	json_object_open(w);
+	member_text(w, "sku", shortage->sku);
+	switch (error) {
+	case LU_UNKNOWN_SKU:
+		member_int(w, "requested", shortage->requested);
+		break;
+	case LU_CHANGE_FROM_MISMATCH:
+		member_int(w, "change_from", shortage->requested);
+		member_int(w, "on_hand", shortage->available);
+		break;
+	case LU_EXCEEDS_SOLD:
+		member_int(w, "requested", shortage->requested);
+		member_int(w, "left", shortage->available);
+		break;
+	case LU_COUNT_OUT_OF_RANGE:
+		member_int(w, "requested", shortage->requested);
+		member_int(w, "on_hand", shortage->available);
+		break;
+	default:
+		member_int(w, "requested", shortage->requested);
+		member_int(w, "available", shortage->available);
+		member_int(w, "held", shortage->held);
+		member_time(w, "next_release_at", shortage->next_release_us);
+	}
+	json_object_close(w);
 }
 
 void render_shortages(struct json_writer *w, const struct verdict *verdict)
@@ -375,15 +423,7 @@ void render_shortages(struct json_writer *w, const struct verdict *verdict)
 		return;
 	json_key(w, "lines");
 	json_array_open(w);
-	for (size_t i = 0; i < verdict->shortage_count; i++) {
-		const struct shortage *shortage = &verdict->shortages[i];
-		json_object_open(w);
-		member_text(w, "sku", shortage->sku);
-		member_int(w, "requested", shortage->requested);
-		member_int(w, "available", shortage->available);
-		member_int(w, "held", shortage->held);
-		member_time(w, "next_release_at", shortage->next_release_us);
-		json_object_close(w);
-	}
+	for (size_t i = 0; i < verdict->shortage_count; i++)
+		render_shortage(w, verdict->error, &verdict->shortages[i]);
 	json_array_close(w);
 }
