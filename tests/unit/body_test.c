@@ -163,8 +163,8 @@ static void a_typo_is_refused_by_its_name(void **state)
 	refused(OPERATION_CHECKOUT, "{\"replaces\":null}", LU_INVALID_FIELD, "`replaces`");
 	refused(OPERATION_COMMIT, "{\"reservation_id\":\"" ID "\"}", LU_INVALID_FIELD, "`reservation_id`");
 	/* A long name is told in part, and never in half a character. */
-	refused(OPERATION_CHECKOUT, "{\"ääääääääääääääääääääääääääääääääääääääääääääääää\":1}", LU_INVALID_FIELD,
-	        "`ääääääääääääääääääääääääääääääää`");
+	refused(OPERATION_CHECKOUT, "{\"aääääääääääääääääääääääääääääääääääääääää\":1}", LU_INVALID_FIELD,
+	        "`aäääääääääääääääääääääääääääääää`");
 }
 
 static void lines_are_one_to_a_thousand(void **state)
