@@ -1,7 +1,8 @@
 /* The queue between whoever wants something and the writers: natural batching, no timers.
  *
- * A free writer scans in order and takes every operation none of whose claims is in use by another writer or wanted by
- * an earlier operation it skipped: FIFO per SKU, no starvation. At most LU_BATCH_OPERATIONS_MAX operations or
+ * A free writer takes, in order, every operation none of whose claims is in use by another writer or wanted by an
+ * earlier operation that it cannot take: FIFO per SKU, no starvation. Two operations with one key, or two SKU_PUTs of
+ * one SKU, never share a batch: the second waits for the first. At most LU_BATCH_OPERATIONS_MAX operations or
  * LU_BATCH_LINES_MAX lines; at least one. Claims are hashes: a collision only delays. They are a scheduling hint:
  * rows are protected by PostgreSQL's locks alone. An operation whose row a stranger holds (blocked_claim) travels in a
  * batch of its own kind, and at most half the writers take such batches at a time. SKU_PUTs never share a batch with

@@ -1,0 +1,518 @@
+/* The queue: who may run next is known at any time, so nobody ever searches for it.
+ *
+ * Each claim that anybody waits for or works on has a *slot* with the FIFO of the operations waiting for it and the
+ * writer it is lent to. An operation is *ready* when it is first in every of its slots and none of them is lent; ready
+ * operations stand in a list by class, in the order in which they became so. This is the rule of the header without its scan:
+ * whatever is not ready waits behind an earlier operation or for another writer.
+ *
+ * Happy path: submit appends to the slots of its claims (ready at once if all were idle) and wakes a writer. Take pops
+ * ready operations and lends their slots; what stands first behind them now, and needs nothing but what this batch has
+ * already, joins the same batch: so the carts of a hot SKU gather. Finish takes the slots back; what became ready by
+ * that is put on the list. Everything costs O(claims) of the operations that move, however many wait.
+ *
+ * No starvation: in each slot an operation only moves forward, and once it is first everywhere it waits for finishes
+ * alone, then stands in a FIFO.
+ *
+ * Never in one batch: two operations with the same key, two SKU_PUTs of one SKU (exclusive claims), different classes:
+ * ordinary, SKU_PUT, and those behind a stranger's lock, of which only one SKU's share a batch.
+ *
+ * Failure modes: full and closed are the submitter's to handle. queue_return() may be given operations whose claims
+ * have changed meanwhile: it puts them first wherever they now belong.
+ */
+#include "inventory/queue.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "base/check.h"
+#include "base/metrics.h"
+
+#define KEEPER_ROOM_MIN 8
+#define BLOCK_ITEMS 64
+#define NOBODY UINT32_MAX
+
+enum class { CLASS_ORDINARY, CLASS_SKU_PUT, CLASS_BLOCKED, CLASS_COUNT };
+
+struct waiter;
+struct slot;
+
+/* One claim of one waiting operation, in the FIFO of its slot. */
+struct claim {
+	struct waiter *waiter;
+	struct slot *slot;
+	struct claim *next, *previous;   /* in the slot */
+	struct claim *sibling;           /* of the same waiter; also the free list */
+	bool exclusive;                  /* not even in the same batch */
+};
+
+struct slot {
+	uint64_t hash;
+	uint32_t lent_to;                /* a writer, or NOBODY */
+	struct claim *first, *last;
+	struct slot *chain;              /* in the bucket; also the free list */
+	struct slot *lent_next;          /* of the same writer */
+};
+
+/* An operation that waits. */
+struct waiter {
+	struct operation *operation;
+	int64_t sequence;                /* of arrival; returned ones get earlier numbers */
+	enum class class;
+	bool ready;                      /* on its class's list */
+	bool candidate;                  /* on the list of a take */
+	size_t behind;                   /* claims in which it is not the first */
+	struct claim *claims;
+	TAILQ_ENTRY(waiter) entry;       /* on the one or the other */
+	struct waiter *free_next;
+};
+TAILQ_HEAD(waiters, waiter);
+
+struct block {
+	struct block *next;
+};
+
+struct queue {
+	pthread_mutex_t mutex;
+	pthread_cond_t work;             /* something is ready, or the end has come */
+	size_t length, keeper_room, depth;
+	unsigned writers, blocked_running;
+	int64_t sequence_last, sequence_first;
+	bool closed;
+	struct waiters ready[CLASS_COUNT];
+	struct slot **buckets;
+	size_t bucket_mask;
+	struct slot **lent;              /* by writer: the slots lent to it */
+	bool *blocked;                   /* by writer: runs a batch of blocked ones */
+	struct claim *free_claims;
+	struct slot *free_slots;
+	struct waiter *free_waiters;
+	struct block *blocks;
+};
+
+/* --- memory: never given back before the end, so that a busy queue does not allocate ----------------------------------- */
+
+static void *block_new(struct queue *queue, size_t item_bytes)
+{
+	struct block *block = calloc(1, sizeof *block + sizeof(max_align_t) + BLOCK_ITEMS * item_bytes);
+	CHECK(block);
+	block->next = queue->blocks;
+	queue->blocks = block;
+	return (char *)block + sizeof(max_align_t);
+}
+
+static struct claim *claim_new(struct queue *queue)
+{
+	if (!queue->free_claims) {
+		struct claim *items = block_new(queue, sizeof *items);
+		for (size_t i = 0; i < BLOCK_ITEMS; i++) {
+			items[i].sibling = queue->free_claims;
+			queue->free_claims = &items[i];
+		}
+	}
+	struct claim *claim = queue->free_claims;
+	queue->free_claims = claim->sibling;
+	*claim = (struct claim){0};
+	return claim;
+}
+
+static struct slot *slot_new(struct queue *queue)
+{
+	if (!queue->free_slots) {
+		struct slot *items = block_new(queue, sizeof *items);
+		for (size_t i = 0; i < BLOCK_ITEMS; i++) {
+			items[i].chain = queue->free_slots;
+			queue->free_slots = &items[i];
+		}
+	}
+	struct slot *slot = queue->free_slots;
+	queue->free_slots = slot->chain;
+	*slot = (struct slot){.lent_to = NOBODY};
+	return slot;
+}
+
+static struct waiter *waiter_new(struct queue *queue)
+{
+	if (!queue->free_waiters) {
+		struct waiter *items = block_new(queue, sizeof *items);
+		for (size_t i = 0; i < BLOCK_ITEMS; i++) {
+			items[i].free_next = queue->free_waiters;
+			queue->free_waiters = &items[i];
+		}
+	}
+	struct waiter *waiter = queue->free_waiters;
+	queue->free_waiters = waiter->free_next;
+	*waiter = (struct waiter){0};
+	return waiter;
+}
+
+/* --- slots ----------------------------------------------------------------------------------------------------------- */
+
+static struct slot **slot_bucket(struct queue *queue, uint64_t hash)
+{
+	return &queue->buckets[(hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 20 & queue->bucket_mask];
+}
+
+static struct slot *slot_get(struct queue *queue, uint64_t hash)
+{
+	struct slot **bucket = slot_bucket(queue, hash);
+	for (struct slot *slot = *bucket; slot; slot = slot->chain)
+		if (slot->hash == hash)
+			return slot;
+	struct slot *slot = slot_new(queue);
+	slot->hash = hash;
+	slot->chain = *bucket;
+	*bucket = slot;
+	return slot;
+}
+
+static void slot_drop(struct queue *queue, struct slot *slot)
+{
+	struct slot **link = slot_bucket(queue, slot->hash);
+	while (*link != slot)
+		link = &(*link)->chain;
+	*link = slot->chain;
+	slot->chain = queue->free_slots;
+	queue->free_slots = slot;
+}
+
+static void slot_append(struct slot *slot, struct claim *claim)
+{
+	claim->previous = slot->last;
+	*(slot->last ? &slot->last->next : &slot->first) = claim;
+	slot->last = claim;
+	claim->waiter->behind += claim->previous != NULL;
+}
+
+static void slot_prepend(struct slot *slot, struct claim *claim)
+{
+	claim->next = slot->first;
+	*(slot->first ? &slot->first->previous : &slot->last) = claim;
+	slot->first = claim;
+	if (claim->next)
+		claim->next->waiter->behind++;
+}
+
+/* --- who is ready ---------------------------------------------------------------------------------------------------- */
+
+static enum class class_of(const struct operation *operation)
+{
+	if (operation->blocked_claim)
+		return CLASS_BLOCKED;
+	return operation->kind == OPERATION_SKU_PUT ? CLASS_SKU_PUT : CLASS_ORDINARY;
+}
+
+/* First everywhere, and every slot is lent to nobody or, unless the claim is exclusive, to `writer`. */
+static bool may_run(const struct waiter *waiter, uint32_t writer)
+{
+	if (waiter->behind)
+		return false;
+	for (const struct claim *claim = waiter->claims; claim; claim = claim->sibling)
+		if (claim->slot->lent_to != NOBODY && (claim->slot->lent_to != writer || claim->exclusive))
+			return false;
+	return true;
+}
+
+static void ready_add(struct queue *queue, struct waiter *waiter)
+{
+	if (waiter->ready || !may_run(waiter, NOBODY))
+		return;
+	waiter->ready = true;
+	TAILQ_INSERT_TAIL(&queue->ready[waiter->class], waiter, entry);
+}
+
+static void ready_remove(struct queue *queue, struct waiter *waiter)
+{
+	if (!waiter->ready)
+		return;
+	waiter->ready = false;
+	TAILQ_REMOVE(&queue->ready[waiter->class], waiter, entry);
+}
+
+/* The class whose first ready operation came earliest; at most half the writers wait for strangers' locks. */
+static enum class class_next(const struct queue *queue)
+{
+	unsigned blocked_max = queue->writers > 1 ? queue->writers / 2 : 1;
+	enum class best = CLASS_COUNT;
+	for (enum class class = 0; class < CLASS_COUNT; class++) {
+		const struct waiter *first = TAILQ_FIRST(&queue->ready[class]);
+		if (!first || (class == CLASS_BLOCKED && queue->blocked_running >= blocked_max))
+			continue;
+		if (best == CLASS_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence)
+			best = class;
+	}
+	return best;
+}
+
+static void wake_if_work(struct queue *queue)
+{
+	if (class_next(queue) != CLASS_COUNT)
+		pthread_cond_signal(&queue->work);
+}
+
+/* --- in ---------------------------------------------------------------------------------------------------------------- */
+
+/* A twin claim would wait for itself. It can only be a collision of hashes, and the slot's ends show it. */
+static bool has_claim(const struct waiter *waiter, const struct slot *slot)
+{
+	return (slot->last && slot->last->waiter == waiter) || (slot->first && slot->first->waiter == waiter);
+}
+
+static void enter(struct queue *queue, struct operation *operation, bool in_front)
+{
+	struct waiter *waiter = waiter_new(queue);
+	waiter->operation = operation;
+	waiter->sequence = in_front ? --queue->sequence_first : ++queue->sequence_last;
+	waiter->class = class_of(operation);
+	for (size_t i = 0; i < operation->claim_count; i++) {
+		struct slot *slot = slot_get(queue, operation->claims[i]);
+		if (has_claim(waiter, slot))
+			continue;
+		struct claim *claim = claim_new(queue);
+		claim->waiter = waiter;
+		claim->slot = slot;
+		/* Behind the claims of the SKUs stands the key's. */
+		claim->exclusive = i >= operation->sku_count || operation->kind == OPERATION_SKU_PUT;
+		claim->sibling = waiter->claims;
+		waiter->claims = claim;
+		if (in_front && slot->first)
+			ready_remove(queue, slot->first->waiter);
+		if (in_front)
+			slot_prepend(slot, claim);
+		else
+			slot_append(slot, claim);
+	}
+	queue->depth++;
+	ready_add(queue, waiter);
+}
+
+enum lu_error queue_submit(struct queue *queue, struct operation *operation)
+{
+	pthread_mutex_lock(&queue->mutex);
+	enum lu_error error = LU_OK;
+	if (queue->closed)
+		error = LU_SHUTTING_DOWN;
+	else if (queue->depth >= queue->length - (operation->keeper ? 0 : queue->keeper_room))
+		error = LU_OVERLOADED;
+	if (!error) {
+		enter(queue, operation, false);
+		metric_add(METRIC_QUEUE_DEPTH, 1);
+		wake_if_work(queue);
+	}
+	pthread_mutex_unlock(&queue->mutex);
+	return error;
+}
+
+void queue_return(struct queue *queue, struct operation *const *operations, size_t count)
+{
+	pthread_mutex_lock(&queue->mutex);
+	for (size_t i = count; i > 0; i--)
+		enter(queue, operations[i - 1], true);
+	metric_add(METRIC_QUEUE_DEPTH, (int64_t)count);
+	wake_if_work(queue);
+	pthread_mutex_unlock(&queue->mutex);
+}
+
+/* --- out --------------------------------------------------------------------------------------------------------------- */
+
+struct take {
+	uint32_t writer;
+	enum class class;
+	uint64_t blocked_claim;
+	size_t lines;
+	size_t count;
+	struct waiters candidates;       /* ready for this batch and no other, in the order found */
+};
+
+static size_t lines_of(const struct operation *operation)
+{
+	return operation->sku_count > operation->line_count ? operation->sku_count : operation->line_count;
+}
+
+static bool fits(const struct take *take, const struct waiter *waiter)
+{
+	return waiter->class == take->class &&
+	       (take->class != CLASS_BLOCKED || take->count == 0 ||
+	        waiter->operation->blocked_claim == take->blocked_claim) &&
+	       take->count < LU_BATCH_OPERATIONS_MAX &&
+	       (take->count == 0 || take->lines + lines_of(waiter->operation) <= LU_BATCH_LINES_MAX);
+}
+
+/* Lends the slots of one operation and finds out who, standing first behind it now, may run with this batch. */
+static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
+{
+	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
+		struct slot *slot = claim->slot;
+		slot->first = claim->next;
+		*(slot->first ? &slot->first->previous : &slot->last) = NULL;
+		if (slot->first)
+			slot->first->waiter->behind--;
+		if (slot->lent_to != NOBODY)
+			continue;   /* by an operation before it in this batch */
+		slot->lent_to = take->writer;
+		slot->lent_next = queue->lent[take->writer];
+		queue->lent[take->writer] = slot;
+	}
+	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
+		struct waiter *next = claim->slot->first ? claim->slot->first->waiter : NULL;
+		if (next && !next->candidate && fits(take, next) && may_run(next, take->writer)) {
+			next->candidate = true;
+			TAILQ_INSERT_TAIL(&take->candidates, next, entry);
+		}
+	}
+}
+
+static void waiter_free(struct queue *queue, struct waiter *waiter)
+{
+	for (struct claim *claim = waiter->claims, *sibling; claim; claim = sibling) {
+		sibling = claim->sibling;
+		claim->sibling = queue->free_claims;
+		queue->free_claims = claim;
+	}
+	waiter->free_next = queue->free_waiters;
+	queue->free_waiters = waiter;
+}
+
+/* The earliest that may join the batch, off its list; NULL: the batch is complete. */
+static struct waiter *take_next(struct queue *queue, struct take *take)
+{
+	struct waiter *ready = TAILQ_FIRST(&queue->ready[take->class]), *candidate = TAILQ_FIRST(&take->candidates);
+	struct waiter *next = ready && (!candidate || ready->sequence < candidate->sequence) ? ready : candidate;
+	if (next && !fits(take, next) && next == ready)
+		next = candidate;   /* of the blocked ones, only one SKU's travel together */
+	if (!next || !fits(take, next))
+		return NULL;
+	if (next == ready) {
+		ready_remove(queue, next);
+	} else {
+		TAILQ_REMOVE(&take->candidates, next, entry);
+		next->candidate = false;
+	}
+	return next;
+}
+
+static size_t take_batch(struct queue *queue, struct take *take, struct operation **ret_operations)
+{
+	TAILQ_INIT(&take->candidates);
+	for (struct waiter *waiter; (waiter = take_next(queue, take));) {
+		struct operation *operation = waiter->operation;
+		ret_operations[take->count++] = operation;
+		take->lines += lines_of(operation);
+		take->blocked_claim = operation->blocked_claim;
+		leave(queue, take, waiter);
+		waiter_free(queue, waiter);
+	}
+	/* Those that found no room any more stand first in slots that are lent: queue_finish() comes upon them. */
+	for (struct waiter *waiter; (waiter = TAILQ_FIRST(&take->candidates));) {
+		TAILQ_REMOVE(&take->candidates, waiter, entry);
+		waiter->candidate = false;
+	}
+	return take->count;
+}
+
+size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX])
+{
+	CHECK(writer < queue->writers);
+	pthread_mutex_lock(&queue->mutex);
+	CHECK(!queue->lent[writer] && !queue->blocked[writer]);
+	struct take take = {.writer = writer, .class = class_next(queue)};
+	while (take.class == CLASS_COUNT && !(queue->closed && queue->depth == 0)) {
+		pthread_cond_wait(&queue->work, &queue->mutex);
+		take.class = class_next(queue);
+	}
+	size_t count = take.class == CLASS_COUNT ? 0 : take_batch(queue, &take, ret_operations);
+	queue->depth -= count;
+	metric_add(METRIC_QUEUE_DEPTH, -(int64_t)count);
+	if (take.class == CLASS_BLOCKED) {
+		queue->blocked[writer] = true;
+		queue->blocked_running++;
+	}
+	wake_if_work(queue);
+	if (queue->closed && queue->depth == 0)
+		pthread_cond_broadcast(&queue->work);
+	pthread_mutex_unlock(&queue->mutex);
+	return count;
+}
+
+void queue_finish(struct queue *queue, unsigned writer)
+{
+	pthread_mutex_lock(&queue->mutex);
+	struct slot *slots = queue->lent[writer];
+	queue->lent[writer] = NULL;
+	for (struct slot *slot = slots; slot; slot = slot->lent_next)
+		slot->lent_to = NOBODY;
+	for (struct slot *slot = slots, *next; slot; slot = next) {
+		next = slot->lent_next;
+		if (slot->first)
+			ready_add(queue, slot->first->waiter);
+		else
+			slot_drop(queue, slot);
+	}
+	queue->blocked_running -= queue->blocked[writer];
+	queue->blocked[writer] = false;
+	wake_if_work(queue);
+	pthread_mutex_unlock(&queue->mutex);
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------------- */
+
+struct queue *queue_new(size_t length, unsigned writers)
+{
+	CHECK(length >= 2 && writers >= 1 && writers < NOBODY);
+	struct queue *queue = calloc(1, sizeof *queue);
+	CHECK(queue);
+	pthread_mutex_init(&queue->mutex, NULL);
+	pthread_cond_init(&queue->work, NULL);
+	queue->length = length;
+	queue->keeper_room = length / 16 > KEEPER_ROOM_MIN ? length / 16 : KEEPER_ROOM_MIN;
+	if (queue->keeper_room > length / 2)
+		queue->keeper_room = length / 2;
+	queue->writers = writers;
+	for (enum class class = 0; class < CLASS_COUNT; class++)
+		TAILQ_INIT(&queue->ready[class]);
+	size_t buckets = 1024;
+	while (buckets < length * 2)
+		buckets *= 2;
+	queue->bucket_mask = buckets - 1;
+	queue->buckets = calloc(buckets, sizeof(struct slot *));
+	queue->lent = calloc(writers, sizeof(struct slot *));
+	queue->blocked = calloc(writers, sizeof *queue->blocked);
+	CHECK(queue->buckets && queue->lent && queue->blocked);
+	return queue;
+}
+
+void queue_free(struct queue *queue)
+{
+	if (!queue)
+		return;
+	CHECK(queue->depth == 0);
+	for (unsigned i = 0; i < queue->writers; i++)
+		CHECK(!queue->lent[i] && !queue->blocked[i]);
+	for (struct block *block = queue->blocks, *next; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	free(queue->buckets);
+	free(queue->lent);
+	free(queue->blocked);
+	pthread_cond_destroy(&queue->work);
+	pthread_mutex_destroy(&queue->mutex);
+	free(queue);
+}
+
+void queue_close(struct queue *queue)
+{
+	pthread_mutex_lock(&queue->mutex);
+	queue->closed = true;
+	pthread_cond_broadcast(&queue->work);
+	pthread_mutex_unlock(&queue->mutex);
+}
+
+size_t queue_depth(struct queue *queue)
+{
+	pthread_mutex_lock(&queue->mutex);
+	size_t depth = queue->depth;
+	pthread_mutex_unlock(&queue->mutex);
+	return depth;
+}
