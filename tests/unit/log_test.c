@@ -1,0 +1,166 @@
+/* The log: one event, one line, whatever is in it. The tests catch stderr in a pipe. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static int saved_stderr, ends[2];
+static char caught[16384];
+
+static void catch_stderr(void)
+{
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	saved_stderr = dup(STDERR_FILENO);
+	dup2(ends[1], STDERR_FILENO);
+}
+
+/* What was written since; "" for nothing. */
+static const char *caught_text(void)
+{
+	ssize_t size = read(ends[0], caught, sizeof caught - 1);
+	caught[size > 0 ? size : 0] = 0;
+	return caught;
+}
+
+static void let_go_stderr(void)
+{
+	dup2(saved_stderr, STDERR_FILENO);
+	close(saved_stderr);
+	close(ends[0]);
+	close(ends[1]);
+	log_set_level(LOG_INFO);
+}
+
+static void a_line_has_time_level_and_event(void **state)
+{
+	catch_stderr();
+	errno = ENOENT;
+	log_event(LOG_WARN, "epoch_closed namespace=%s instances=%d", "lu:x", 3);
+	int error = errno;
+	const char *line = caught_text();
+	let_go_stderr();
+	assert_int_equal(error, ENOENT);
+	assert_string_equal(line + 24, " warn epoch_closed namespace=lu:x instances=3\n");
+	assert_int_equal(line[10], 'T');
+	assert_int_equal(line[23], 'Z');
+}
+
+static void lower_levels_are_left_out(void **state)
+{
+	static const enum log_level levels[] = {LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR};
+	unsigned written[4] = {0};
+	catch_stderr();
+	for (int min = 0; min < 4; min++) {
+		log_set_level(levels[min]);
+		for (int i = 0; i < 4; i++) {
+			log_event(levels[i], "x");
+			written[min] += *caught_text() != 0;
+		}
+	}
+	let_go_stderr();
+	for (unsigned min = 0; min < 4; min++)
+		assert_int_equal(written[min], 4 - min);
+}
+
+static void an_event_is_one_line_even_with_line_feeds_in_it(void **state)
+{
+	catch_stderr();
+	log_event(LOG_ERROR, "a=%s b=\x1b[2J\x7f", "1\n2026 info forged\r\n");
+	const char *line = caught_text();
+	let_go_stderr();
+	assert_string_equal(line + 24, " error a=1 2026 info forged   b= [2J \n");
+}
+
+static void a_long_event_is_cut_and_says_so(void **state)
+{
+	char message[8000];
+	memset(message, 'x', sizeof message - 1);
+	message[sizeof message - 1] = 0;
+	catch_stderr();
+	log_event(LOG_INFO, "%s", message);
+	const char *line = caught_text();
+	let_go_stderr();
+	assert_int_equal(strlen(line), 4096);
+	assert_string_equal(line + 4096 - 6, "xx...\n");
+	/* the longest that fits is whole */
+	message[4096 - strlen("2026-11-29T13:45:00.123Z info ") - 1] = 0;
+	catch_stderr();
+	log_event(LOG_INFO, "%s", message);
+	line = caught_text();
+	let_go_stderr();
+	assert_int_equal(strlen(line), 4096);
+	assert_string_equal(line + 4096 - 6, "xxxxx\n");
+}
+
+static void quoting_leaves_plain_text_and_escapes_the_rest(void **state)
+{
+	static const struct {
+		struct text text;
+		const char *quoted;
+	} pairs[] = {
+		{TEXT("SKU-123/a=b"), "SKU-123/a=b"},
+		{TEXT(""), "\"\""},
+		{{NULL, 0}, "\"\""},
+		{TEXT("a b"), "a\\x20b"},
+		{TEXT("a\r\nDEL y"), "a\\x0d\\x0aDEL\\x20y"},
+		{TEXT("\"\\"), "\\x22\\x5c"},
+		{TEXT("a\0b"), "a\\x00b"},
+		{TEXT("caf\xc3\xa9"), "caf\xc3\xa9"},
+		{TEXT("\xff\xc3"), "\\xff\\xc3"},
+		{TEXT("\xc2\xa0"), "\\xc2\\xa0"},
+		{TEXT("\xe2\x80\xae"), "\\xe2\\x80\\xae"},
+		{TEXT("\xc2\x9b"), "\\xc2\\x9b"},
+		{TEXT("100%s%n"), "100%s%n"},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+		assert_string_equal(log_quote(pairs[i].text), pairs[i].quoted);
+}
+
+static void a_quoted_text_is_cut_at_200_bytes_and_never_within_a_character(void **state)
+{
+	char text[600];
+	memset(text, 'x', sizeof text);
+	assert_int_equal(strlen(log_quote((struct text){text, 200})), 200);
+	assert_int_equal(strlen(log_quote((struct text){text, 201})), 203);
+	assert_string_equal(log_quote((struct text){text, 600}) + 198, "xx...");
+	memset(text, '\n', sizeof text);
+	assert_string_equal(log_quote((struct text){text, 600}) + 196, "\\x0a...");
+	for (size_t i = 1; i + 2 < 600; i += 2)
+		memcpy(text + i, "\xc3\xa9", 2);
+	text[0] = 'x';
+	const char *cut = log_quote((struct text){text, 599});
+	assert_int_equal(strlen(cut), 199 + 3);
+	assert_string_equal(cut + 197, "\xc3\xa9...");
+}
+
+static void four_quoted_texts_may_stand_in_one_event(void **state)
+{
+	const char *quoted[] = {log_quote(TEXT("a")), log_quote(TEXT("b")), log_quote(TEXT("c")), log_quote(TEXT("d"))};
+	assert_string_equal(quoted[0], "a");
+	assert_string_equal(quoted[1], "b");
+	assert_string_equal(quoted[2], "c");
+	assert_string_equal(quoted[3], "d");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_line_has_time_level_and_event),
+		cmocka_unit_test(lower_levels_are_left_out),
+		cmocka_unit_test(an_event_is_one_line_even_with_line_feeds_in_it),
+		cmocka_unit_test(a_long_event_is_cut_and_says_so),
+		cmocka_unit_test(quoting_leaves_plain_text_and_escapes_the_rest),
+		cmocka_unit_test(a_quoted_text_is_cut_at_200_bytes_and_never_within_a_character),
+		cmocka_unit_test(four_quoted_texts_may_stand_in_one_event),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
