@@ -1,0 +1,519 @@
+/* lastunit import: a CSV file of SKUs, counts and receipts into the stock, once.
+ *
+ * Happy path: read the file · hash it with the options · connect · is the key known? · rows to a temporary table by
+ * COPY · one transaction (import_apply.c) · a summary.
+ * Failure modes: a row that cannot be read or applied refuses the file (with --partial itself only), each named with
+ * its line; a lost connection runs the whole again on a new one, and the key tells whether it was done already.
+ */
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/csv_rows.h"
+#include "cmd/file_read.h"
+#include "cmd/import_apply.h"
+#include "cmd/import_rows.h"
+#include "cmd/import_stage.h"
+#include "cmd/progress.h"
+#include "cmd/text_map.h"
+#include "store/migrate.h"
+
+#define CONNECTIONS_MAX 4
+#define CONNECT_MS 5000
+#define SHOWN_MAX 20
+#define OUTCOMES_PAGE 5000
+
+static const struct manual manual = {
+    .name = "import",
+    .usage = "import FILE.csv [options]",
+    .about =
+        "Brings a CSV file into the stock. Its columns: sku; on_hand (a count) or delta (a receipt, negative: a loss);\n"
+        "and, if wanted, change_from (what on_hand must be before), safety_stock, tracked, title_en, title_ru, reason.\n"
+        "A SKU that does not exist is created. Without --partial all rows are applied or none is. The same file with\n"
+        "the same options has its effect once, however often it is imported; --key names the import yourself.\n"
+        "Rows that touch more than 2000 existing SKUs, or any without --redis-url, are applied while no cached\n"
+        "answers are given; a running service is needed for nothing and notices by itself.\n",
+    .shared = "database_url redis_url lease_ms cell_ttl_s redis_timeout_ms",
+    .examples = "  lastunit import stock.csv\n"
+                "  lastunit import receipts.csv --map sku=Artikel,delta=Menge --separator ';' --encoding ISO-8859-1\n"
+                "  lastunit import online-retail.csv --profile online-retail\n",
+    .exit_codes = "  0 imported, now or before   1 refused or failed; with --partial: some rows were refused\n"
+                  "  2 usage or configuration    3 PostgreSQL cannot be reached\n",
+    .positionals_max = 1,
+};
+
+struct flags {
+	const char *profile, *map, *encoding, *separator, *key, *reason, *outcomes;
+	bool partial, json;
+	int64_t timeout_s;
+};
+
+/* All about one run of the command. */
+struct run {
+	struct config config;
+	struct flags flags;
+	const char *path;
+	struct buffer file;
+	const struct import_profile *profile;
+	const char *map;
+	struct csv_format format;
+	char key[80];
+	struct import_options options;
+	struct arena arena;
+	struct progress progress;
+	int64_t start_ns;
+
+	/* what the file said, in the last pass over it */
+	struct import_columns columns;
+	bool header_seen;
+	int64_t row_count, merged_count;
+	struct import_refusal *refusals;      /* rows that cannot be read */
+	size_t refusal_count, refusal_room;
+	struct text_map seen;                 /* profile: SKU -> index of `firsts` */
+	struct first {
+		int64_t line;
+		struct text sku, titles;
+	} *firsts;
+	size_t first_count, first_room;
+	struct import_stage stage;
+	enum lu_error stage_error;
+	char why[512];
+	struct import_report report;
+};
+
+/* --- before the database ------------------------------------------------------------------------------------------- */
+
+static bool separator_read(const char *text, char *ret_separator)
+{
+	char c = strcmp(text, "\\t") == 0 ? '\t' : text[0];
+	if (c == '"' || c == '\n' || c == '\r' || (unsigned char)c >= 0x80 || (strlen(text) != 1 && c != '\t'))
+		return false;
+	*ret_separator = c;
+	return true;
+}
+
+/* The key of the import and its fingerprint: SHA-256 of the content and of every option that changes its effect. */
+static void make_key(struct run *run)
+{
+	struct buffer options = {0};
+	buffer_add_format(&options, "import 1\nmap=%s\nencoding=%s\nseparator=%d\none_row_per_sku=%d\npartial=%d\nreason=%s\n",
+	                  run->map ? run->map : "", run->format.encoding ? run->format.encoding : "UTF-8",
+	                  run->format.separator ? run->format.separator : ',', run->profile && run->profile->one_row_per_sku,
+	                  run->flags.partial, run->flags.reason);
+	EVP_MD_CTX *sha = EVP_MD_CTX_new();
+	CHECK(sha && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) && EVP_DigestUpdate(sha, options.data, options.size) &&
+	      EVP_DigestUpdate(sha, run->file.data, run->file.size) && EVP_DigestFinal_ex(sha, run->options.fingerprint, NULL));
+	EVP_MD_CTX_free(sha);
+	buffer_done(&options);
+	size_t at = (size_t)snprintf(run->key, sizeof run->key, "import:");
+	for (int i = 0; i < 32; i++)
+		at += (size_t)snprintf(run->key + at, sizeof run->key - at, "%02x", run->options.fingerprint[i]);
+	run->options.key = text_of(*run->flags.key ? run->flags.key : run->key);
+}
+
+static int prepare(struct run *run)
+{
+	const struct flags *flags = &run->flags;
+	if (!*run->config.database_url)
+		return cmd_fail(&manual, EXIT_USAGE, "--database-url (or LASTUNIT_DATABASE_URL) is required");
+	if (*flags->profile && !(run->profile = import_profile_find(flags->profile)))
+		return cmd_fail(&manual, EXIT_USAGE, "--profile %s is unknown; there is %s", flags->profile, import_profile_names());
+	if (run->profile && *flags->map)
+		return cmd_fail(&manual, EXIT_USAGE, "--profile and --map exclude each other: a profile is a map");
+	run->map = *flags->map ? flags->map : run->profile ? run->profile->map : NULL;
+	run->format.encoding = *flags->encoding ? flags->encoding : run->profile ? run->profile->encoding : NULL;
+	if (*flags->separator && !separator_read(flags->separator, &run->format.separator))
+		return cmd_fail(&manual, EXIT_USAGE, "--separator is one ASCII character, or \\t");
+	if (*flags->key && text_check_key(text_of(flags->key)))
+		return cmd_fail(&manual, EXIT_USAGE, "--key: %s", lu_error_mend(LU_INVALID_IDEMPOTENCY_KEY));
+	if (text_check_free(text_of(flags->reason), LU_REFERENCE_BYTES_MAX))
+		return cmd_fail(&manual, EXIT_USAGE, "--reason has more than 255 bytes or control characters");
+	char why[256];
+	if (!file_read(run->path, &run->file, why))
+		return cmd_fail(&manual, EXIT_USAGE, "%s", why);
+	make_key(run);
+	run->options.reference = text_of(flags->reason);
+	run->options.partial = flags->partial;
+	return CMD_GO_ON;
+}
+
+/* --- the rows ---------------------------------------------------------------------------------------------------------- */
+
+static void refusal_add(struct run *run, int64_t line, struct text sku, const char *code, const char *why)
+{
+	if (run->refusal_count == run->refusal_room) {
+		run->refusal_room = run->refusal_room ? 2 * run->refusal_room : 64;
+		run->refusals = reallocarray(run->refusals, run->refusal_room, sizeof *run->refusals);
+		CHECK(run->refusals);
+	}
+	/* What is no SKU may be anything, a megabyte included. */
+	struct text shown = text_is_utf8(sku) && sku.size <= LU_SKU_BYTES_MAX ? arena_text(&run->arena, sku) : TEXT("");
+	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code, arena_text(&run->arena, text_of(why))};
+}
+
+/* A row of a profile whose file names each SKU many times. */
+static void first_add(struct run *run, const struct import_row *row)
+{
+	size_t at;
+	if (!text_map_find(&run->seen, row->sku, &at)) {
+		if (run->first_count == run->first_room) {
+			run->first_room = run->first_room ? 2 * run->first_room : 1024;
+			run->firsts = reallocarray(run->firsts, run->first_room, sizeof *run->firsts);
+			CHECK(run->firsts);
+		}
+		bool new;
+		struct text sku = arena_text(&run->arena, row->sku);
+		at = text_map_add(&run->seen, sku, run->first_count, &new);
+		run->firsts[run->first_count++] = (struct first){.line = row->line, .sku = sku};
+	} else {
+		run->merged_count++;
+	}
+	if (!run->firsts[at].titles.size)
+		run->firsts[at].titles = import_row_titles(&run->columns, row, &run->arena);
+}
+
+static bool on_row(const struct csv_row *csv, void *context)
+{
+	struct run *run = context;
+	char why[IMPORT_WHY_BYTES] = "";
+	if (!run->header_seen) {
+		run->header_seen = true;
+		if (import_columns_find(&run->columns, &run->arena, csv, run->map, why))
+			return true;
+		snprintf(run->why, sizeof run->why, "%s", why);
+		return false;
+	}
+	run->row_count++;
+	struct import_row row;
+	enum lu_error error = import_row_read(&run->columns, csv, &row, why);
+	if (error) {
+		int at = run->columns.at[IMPORT_SKU];
+		refusal_add(run, csv->line, at < (int)csv->count ? csv->fields[at] : TEXT(""), lu_error_code(error), why);
+		return true;
+	}
+	if (run->profile && run->profile->one_row_per_sku) {
+		first_add(run, &row);
+		return true;
+	}
+	struct arena scratch;
+	arena_init(&scratch, 512);
+	struct text titles = run->columns.title_count ? import_row_titles(&run->columns, &row, &scratch) : TEXT("");
+	run->stage_error = import_stage_add(&run->stage, &row, titles);
+	arena_done(&scratch);
+	progress_show(&run->progress, "%lld rows read", (long long)run->row_count);
+	return !run->stage_error;
+}
+
+/* All rows into the session's table. *ret_readable false: the file is refused, the sentence is in run->why. */
+static enum lu_error stage(struct run *run, struct pg *pg, bool *ret_readable)
+{
+	run->header_seen = false;
+	run->row_count = run->merged_count = 0;
+	run->refusal_count = run->first_count = 0;
+	run->stage_error = LU_OK;
+	text_map_done(&run->seen);
+	*run->why = '\0';
+	enum lu_error error = import_stage_begin(&run->stage, pg, run->options.deadline_ns);
+	if (error)
+		return error;
+	char why[CSV_WHY_BYTES];
+	bool readable = csv_rows_read(buffer_text(&run->file), &run->format, on_row, run, why);
+	if (!readable)
+		snprintf(run->why, sizeof run->why, "%s", why);
+	else if (!*run->why && !run->header_seen)
+		snprintf(run->why, sizeof run->why, "the file is empty");
+	*ret_readable = !*run->why;
+	for (size_t i = 0; *ret_readable && !run->stage_error && i < run->first_count; i++)
+		run->stage_error = import_stage_add(
+		    &run->stage, &(struct import_row){.line = run->firsts[i].line, .sku = run->firsts[i].sku}, run->firsts[i].titles);
+	if (run->stage_error)
+		return run->stage_error;
+	bool keep = *ret_readable && (run->refusal_count == 0 || run->flags.partial);
+	return import_stage_end(&run->stage, keep);
+}
+
+/* --- what came of it ------------------------------------------------------------------------------------------------- */
+
+static void json_refusals(struct json_writer *json, const struct import_refusal *refusals, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		json_object_open(json);
+		json_key(json, "line");
+		json_put_int(json, refusals[i].line);
+		json_key(json, "sku");
+		json_put_text(json, refusals[i].sku);
+		json_key(json, "code");
+		json_put_string(json, refusals[i].code);
+		json_key(json, "detail");
+		json_put_text(json, refusals[i].why);
+		json_object_close(json);
+	}
+}
+
+static const char *cache_name(enum import_cache cache)
+{
+	return cache == IMPORT_CACHE_PUBLISHED ? "published" : cache == IMPORT_CACHE_CLOSED ? "closed" : "unconcerned";
+}
+
+static void print_json(const struct run *run, int64_t refused)
+{
+	const struct import_report *report = &run->report;
+	struct buffer out = {0};
+	struct json_writer json = json_writer(&out);
+	const struct {
+		const char *key;
+		int64_t value;
+	} numbers[] = {{"rows", run->row_count},         {"merged", run->merged_count}, {"created", report->created},
+	               {"changed", report->changed},     {"entries", report->entries},  {"described", report->described},
+	               {"units", report->units},         {"refused", refused},
+	               {"elapsed_ms", (clock_boottime_ns() - run->start_ns) / NS_PER_MS}};
+	json_object_open(&json);
+	json_key(&json, "applied");
+	json_put_bool(&json, report->applied);
+	json_key(&json, "replayed");
+	json_put_bool(&json, report->replayed);
+	json_key(&json, "key");
+	json_put_text(&json, run->options.key);
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		json_key(&json, numbers[i].key);
+		json_put_int(&json, numbers[i].value);
+	}
+	json_key(&json, "cache");
+	json_put_string(&json, cache_name(report->cache));
+	json_key(&json, "why");
+	json_put_string(&json, run->why);
+	json_key(&json, "refusals");
+	json_array_open(&json);
+	json_refusals(&json, run->refusals, run->refusal_count);
+	json_refusals(&json, report->refusals, report->refusal_count);
+	json_array_close(&json);
+	json_object_close(&json);
+	printf("%.*s\n", (int)out.size, out.data);
+	buffer_done(&out);
+}
+
+static void print_refusals(const struct import_refusal *refusals, size_t count, size_t *shown)
+{
+	for (size_t i = 0; i < count && *shown < SHOWN_MAX; i++, (*shown)++)
+		fprintf(stderr, "line %lld: %.*s%s%.*s (%s)\n", (long long)refusals[i].line, (int)refusals[i].sku.size,
+		        refusals[i].sku.data, refusals[i].sku.size ? ": " : "", (int)refusals[i].why.size, refusals[i].why.data,
+		        refusals[i].code);
+}
+
+/* Says how it ended; returns the exit code. */
+static int conclude(struct run *run)
+{
+	const struct import_report *report = &run->report;
+	progress_done(&run->progress);
+	/* A replay tells what the first run refused; otherwise the file's rows and the database's add up. */
+	int64_t refused = report->replayed ? report->refused : report->refused + (int64_t)run->refusal_count;
+	int code = report->applied && !refused ? EXIT_OK : EXIT_FAILED;
+	if (run->flags.json) {
+		print_json(run, refused);
+		return code;
+	}
+	if (*run->why) {
+		fprintf(stderr, "lastunit import: %s: %s\n", run->path, run->why);
+		fprintf(stderr, "Nothing was imported.\n");
+		return code;
+	}
+	size_t shown = 0;
+	if (!report->replayed) {
+		print_refusals(run->refusals, run->refusal_count, &shown);
+		print_refusals(report->refusals, report->refusal_count, &shown);
+		if (refused > (int64_t)shown)
+			fprintf(stderr, "… and %lld more; --json lists them\n", (long long)(refused - (int64_t)shown));
+	}
+	if (!report->applied) {
+		fprintf(stderr, "Nothing was imported: %lld of %lld rows were refused (--partial applies the others).\n",
+		        (long long)refused, (long long)run->row_count);
+		return code;
+	}
+	if (report->replayed) {
+		char at[25];
+		clock_format(report->replayed_at_us, at);
+		printf("already imported at %s: ", at);
+	}
+	printf("%lld SKUs created, %lld changed, %lld described; %lld ledger entries, %+lld units",
+	       (long long)report->created, (long long)report->changed, (long long)report->described, (long long)report->entries,
+	       (long long)report->units);
+	if (refused)
+		printf("; %lld rows refused", (long long)refused);
+	printf("\n");
+	if (report->cache == IMPORT_CACHE_CLOSED)
+		printf("the cache epoch was closed for it; a running service opens the next one by itself\n");
+	return code;
+}
+
+static void outcome_write(FILE *out, int64_t line, struct text sku, const char *outcome, int64_t version, int64_t on_hand,
+                          struct text detail)
+{
+	fprintf(out, "%lld,\"", (long long)line);
+	for (size_t i = 0; i < sku.size; i++)
+		fprintf(out, sku.data[i] == '"' ? "\"\"" : "%c", sku.data[i]);
+	fprintf(out, "\",%s,", outcome);
+	if (version)
+		fprintf(out, "%lld,%lld", (long long)version, (long long)on_hand);
+	else
+		fputc(',', out);
+	/* Our own sentences: no quotes in them. */
+	fprintf(out, ",\"%.*s\"\n", (int)detail.size, detail.data);
+}
+
+/* One line per row of the file: line,sku,outcome,version,on_hand,detail. */
+static enum lu_error write_outcomes(struct run *run, struct pg *pg)
+{
+	FILE *out = strcmp(run->flags.outcomes, "-") == 0 ? stdout : fopen(run->flags.outcomes, "w");
+	if (!out) {
+		fprintf(stderr, "lastunit import: %s cannot be written; the import itself is done\n", run->flags.outcomes);
+		return LU_OK;
+	}
+	fprintf(out, "line,sku,outcome,version,on_hand,detail\n");
+	const struct import_refusal *lists[] = {run->refusals, run->report.refusals};
+	const size_t counts[] = {run->refusal_count, run->report.refusal_count};
+	for (int l = 0; l < 2; l++)
+		for (size_t i = 0; i < counts[l]; i++)
+			outcome_write(out, lists[l][i].line, lists[l][i].sku, lists[l][i].code, 0, 0, lists[l][i].why);
+	enum lu_error error = LU_OK;
+	int64_t after = -1;
+	for (size_t count = OUTCOMES_PAGE; run->report.applied && !error && count == OUTCOMES_PAGE;) {
+		struct arena page;
+		arena_init(&page, 1 << 16);
+		struct import_outcome *rows = NULL;
+		count = 0;
+		error = import_outcomes(pg, &page, after, OUTCOMES_PAGE, deadline_in_ms(60000), &rows, &count);
+		for (size_t i = 0; i < count; i++)
+			outcome_write(out, rows[i].line, rows[i].sku, rows[i].outcome, rows[i].version, rows[i].on_hand, TEXT(""));
+		after = count ? rows[count - 1].line : after;
+		arena_done(&page);
+	}
+	if (out == stdout)
+		fflush(out);
+	else
+		fclose(out);
+	return error;
+}
+
+/* --- one connection after the other -------------------------------------------------------------------------------------- */
+
+static enum lu_error failed(struct run *run, enum lu_error error, const char *why)
+{
+	if (!*run->why)
+		snprintf(run->why, sizeof run->why, "%s", why);
+	return error;
+}
+
+/* Everything that needs the database, on one connection. LU_OK: the run has an end, good or bad. */
+static enum lu_error on_connection(struct run *run, struct pg *pg)
+{
+	enum lu_error error = pg_connect(pg, deadline_in_ms(CONNECT_MS));
+	*run->why = '\0';
+	if (error)
+		return failed(run, LU_DATABASE_UNAVAILABLE, pg_error(pg)->message);
+	struct migrate_report schema;
+	char why[512] = "";
+	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why))
+		return failed(run, pg_connected(pg) ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE, why);
+	run->report = (struct import_report){0};
+	error = import_known(pg, &run->arena, &run->options, &run->report);
+	if (error == LU_IDEMPOTENCY_CONFLICT)
+		return failed(run, error, "--key was used for another file or with other options");
+	if (error)
+		return failed(run, error, run->report.why);
+	if (run->report.replayed)
+		return LU_OK;
+	bool readable = false;
+	error = stage(run, pg, &readable);
+	if (error)
+		return failed(run, error, run->stage.why);
+	if (!readable || (run->refusal_count && !run->flags.partial))
+		return LU_OK;
+	progress_show(&run->progress, "%lld rows read, applying", (long long)run->row_count);
+	run->options.titles = run->columns.title_count > 0;
+	error = import_apply(pg, &run->arena, &run->options, &run->report);
+	if (error)
+		return failed(run, error, run->report.why);
+	if (*run->flags.outcomes && !run->report.replayed && write_outcomes(run, pg))
+		fprintf(stderr, "lastunit import: the list of outcomes is not complete; the import itself is done\n");
+	return LU_OK;
+}
+
+static int import_run(struct run *run)
+{
+	struct pg_options pg_options = {.url = run->config.database_url,
+	                                .application_name = "lastunit import",
+	                                .lock_timeout_ms = 30000,
+	                                .idle_in_transaction_timeout_ms = 60000};
+	struct pg *pg = pg_new(&pg_options);
+	enum lu_error error = LU_OK;
+	for (int n = 0; n < CONNECTIONS_MAX; n++) {
+		error = on_connection(run, pg);
+		import_stage_done(&run->stage);
+		if (error != LU_DATABASE_UNAVAILABLE)
+			break;
+		pg_close(pg);
+		clock_sleep_until(deadline_in_ms(200));
+	}
+	pg_free(pg);
+	if (!error)
+		return conclude(run);
+	progress_done(&run->progress);
+	if (run->flags.json)
+		print_json(run, 0);
+	return cmd_fail(&manual, error == LU_DATABASE_UNAVAILABLE ? EXIT_BACKEND : EXIT_FAILED, "%s", run->why);
+}
+
+int cmd_import(int argc, char **argv)
+{
+	struct run run = {.start_ns = clock_boottime_ns()};
+	struct flags *flags = &run.flags;
+	const struct config_option options[] = {
+	    {"profile", CONFIG_STRING, "", 0, 60, "", "what kind of foreign file it is: online-retail", &flags->profile},
+	    {"map", CONFIG_STRING, "", 0, 2000, "", "foreign column names: sku=THEIRS,on_hand=THEIRS,…; others are ignored",
+	     &flags->map},
+	    {"encoding", CONFIG_STRING, "", 0, 60, "", "of the file, by iconv's name; empty: UTF-8", &flags->encoding},
+	    {"separator", CONFIG_STRING, "", 0, 2, "", "between columns; empty: comma; \\t: tab", &flags->separator},
+	    {"key", CONFIG_STRING, "", 0, LU_KEY_BYTES_MAX, "", "name of this import; empty: made from content and options",
+	     &flags->key},
+	    {"reason", CONFIG_STRING, "", 0, LU_REFERENCE_BYTES_MAX, "", "reference in the ledger where a row gives none",
+	     &flags->reason},
+	    {"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
+	    {"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
+	     &flags->outcomes},
+	    {"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
+	    {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
+	    {0}};
+	int positionals = 0;
+	int code = cmd_begin(&manual, &run.config, options, argc, argv, &positionals);
+	if (code != CMD_GO_ON)
+		return code;
+	if (positionals != 1)
+		return cmd_fail(&manual, EXIT_USAGE, "which file?");
+	run.path = argv[1];
+	run.options.config = &run.config;
+	run.options.deadline_ns = deadline_in_ms(flags->timeout_s * 1000);
+	struct redis_address address;
+	const char *why = "";
+	if (*run.config.redis_url && !redis_address_parse(run.config.redis_url, &address, &why))
+		return cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why);
+	arena_init(&run.arena, 1 << 16);
+	code = prepare(&run);
+	if (code == CMD_GO_ON) {
+		run.options.redis = *run.config.redis_url ? redis_new(&address) : NULL;
+		code = import_run(&run);
+		redis_free(run.options.redis);
+	}
+	buffer_done(&run.file);
+	text_map_done(&run.seen);
+	free(run.firsts);
+	free(run.refusals);
+	arena_done(&run.arena);
+	return code;
+}
