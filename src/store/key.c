@@ -1,0 +1,198 @@
+/* Principals and keys in the database. Run by the owner of the schema: serve may only read them.
+ *
+ * Happy path: a transaction that makes the principal if it is new and stores the hash of the secret; triggers move
+ * keys_version, by which running instances notice. Failure modes: a principal that exists with another channel is
+ * LU_INVALID_FIELD, because the channel of old sales would change with it; anything else as in pg.h, rolled back.
+ */
+#include "store/key.h"
+
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/id.h"
+#include "base/text.h"
+#include "store/lines.h"
+#include "store/pg_internal.h"
+
+#define PREFIX_BYTES_MAX 11   /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
+#define NAME_BYTES_MAX 100
+
+enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
+                       size_t *ret_count)
+{
+	static const struct pg_statement statement = {
+	        "key_load",
+	        "SELECT k.sha256, p.id, p.channel, k.scopes FROM api_key k, LATERAL (SELECT q.id, q.channel FROM principal q"
+	        " WHERE q.id = k.principal_id OFFSET 0) p WHERE k.revoked_at IS NULL",
+	};
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_count = (size_t)PQntuples(r);
+	*ret_entries = ARENA_ARRAY(arena, *ret_count, struct keyring_entry);
+	for (int i = 0; i < PQntuples(r); i++) {
+		struct keyring_entry *entry = *ret_entries + i;
+		CHECK(PQgetlength(r, i, 0) == sizeof entry->sha256);
+		memcpy(entry->sha256, PQgetvalue(r, i, 0), sizeof entry->sha256);
+		entry->principal = (struct principal){
+		        .id = pg_get_int(r, i, 1),
+		        .channel = (enum channel)pg_get_int(r, i, 2),
+		        .scopes = (unsigned)pg_get_int(r, i, 3),
+		};
+	}
+	PQclear(r);
+	return LU_OK;
+}
+
+/* In the transaction: the principal's id, made if new. */
+static enum lu_error principal_ensure(struct pg *pg, struct arena *arena, struct text name, enum channel channel,
+                                      int64_t deadline_ns, int64_t *ret_id)
+{
+	static const struct pg_statement make = {
+	        "principal_make",
+	        "INSERT INTO principal (name, channel) VALUES ($1, $2::smallint) ON CONFLICT (name) DO NOTHING",
+	};
+	/* A statement of its own: its snapshot sees the row that the INSERT met. */
+	static const struct pg_statement find = {
+	        "principal_find",
+	        "SELECT p.id, p.channel FROM principal p WHERE p.name = $1",
+	};
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, arena);
+	pg_add_text(&p, name);
+	pg_add_int8(&p, channel);
+	enum lu_error error = pg_query(pg, &make, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	PQclear(r);
+	pg_params_init(&p, arena);
+	pg_add_text(&p, name);
+	error = pg_query(pg, &find, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	if (PQntuples(r) != 1)
+		error = pg_fail(pg, PG_VIOLATION, "", "the principal was removed meanwhile");
+	else if (pg_get_int(r, 0, 1) != (int64_t)channel)
+		error = LU_INVALID_FIELD;
+	else
+		*ret_id = pg_get_int(r, 0, 0);
+	PQclear(r);
+	return error;
+}
+
+static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t principal_id, unsigned scopes,
+                                struct text secret, int64_t deadline_ns)
+{
+	static const struct pg_statement statement = {
+	        "key_insert",
+	        "INSERT INTO api_key (sha256, principal_id, prefix, scopes) VALUES ($1, $2, $3, $4::integer)"
+	        " ON CONFLICT (sha256) DO NOTHING",
+	};
+	unsigned char sha256[SHA256_DIGEST_LENGTH];
+	CHECK(SHA256((const unsigned char *)secret.data, secret.size, sha256));
+	struct text prefix = {secret.data, secret.size < PREFIX_BYTES_MAX ? secret.size : PREFIX_BYTES_MAX};
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, arena);
+	pg_add_bytes(&p, sha256, sizeof sha256);
+	pg_add_int8(&p, principal_id);
+	pg_add_text(&p, prefix);
+	pg_add_int8(&p, scopes);
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (!error)
+		PQclear(r);
+	return error;
+}
+
+enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes, const char *secret,
+                        int64_t deadline_ns)
+{
+	if (principal.size == 0 || text_check_free(principal, NAME_BYTES_MAX))
+		return LU_INVALID_FIELD;
+	struct arena arena;
+	arena_init(&arena, 0);
+	int64_t id;
+	bool sent;
+	enum lu_error error = pg_command(pg, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", deadline_ns);
+	if (!error)
+		error = principal_ensure(pg, &arena, principal, channel, deadline_ns, &id);
+	if (!error)
+		error = key_insert(pg, &arena, id, scopes, text_of(secret), deadline_ns);
+	if (!error)
+		error = pg_commit(pg, deadline_ns, &sent);
+	if (error)
+		pg_rollback(pg, deadline_ns);
+	arena_done(&arena);
+	return error;
+}
+
+enum lu_error key_create(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
+                         int64_t deadline_ns, char ret_secret[KEY_SECRET_BYTES + 1])
+{
+	/* Letters and digits only, so that a double click selects all of it: 190 bits. */
+	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	char secret[KEY_SECRET_BYTES + 1] = "lu_";
+	for (size_t i = 3; i < KEY_SECRET_BYTES; i++)
+		secret[i] = alphabet[random_below(sizeof alphabet - 1)];
+	enum lu_error error = key_store(pg, principal, channel, scopes, secret, deadline_ns);
+	if (!error)
+		memcpy(ret_secret, secret, sizeof secret);
+	return error;
+}
+
+enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal, int64_t deadline_ns,
+                       struct key_row **ret_rows, size_t *ret_count)
+{
+	static const struct pg_statement statement = {
+	        "key_list",
+	        "SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at FROM api_key k, LATERAL"
+	        " (SELECT q.name, q.channel FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
+	        " WHERE ($1::text IS NULL OR p.name = $1) ORDER BY p.name, k.created_at",
+	};
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, arena);
+	pg_add_text(&p, principal);
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_count = (size_t)PQntuples(r);
+	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct key_row);
+	for (int i = 0; i < PQntuples(r); i++)
+		(*ret_rows)[i] = (struct key_row){
+		        .principal = pg_get_text(r, i, 0, arena),
+		        .channel = (enum channel)pg_get_int(r, i, 1),
+		        .scopes = (unsigned)pg_get_int(r, i, 2),
+		        .prefix = pg_get_text(r, i, 3, arena),
+		        .created_us = pg_get_time(r, i, 4),
+		        .revoked_us = pg_get_time(r, i, 5),
+		};
+	PQclear(r);
+	return LU_OK;
+}
+
+enum lu_error key_revoke(struct pg *pg, struct text prefix, int64_t deadline_ns, size_t *ret_count)
+{
+	/* The whole prefix, as `key list` shows it: a shorter one would revoke more than was meant. */
+	static const struct pg_statement statement = {
+	        "key_revoke",
+	        "UPDATE api_key SET revoked_at = clock_timestamp() WHERE prefix = $1 AND revoked_at IS NULL",
+	};
+	struct arena arena;
+	arena_init(&arena, 0);
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, &arena);
+	pg_add_text(&p, prefix);
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	arena_done(&arena);
+	if (error)
+		return error;
+	*ret_count = (size_t)strtoull(PQcmdTuples(r), NULL, 10);
+	PQclear(r);
+	return LU_OK;
+}

@@ -1,0 +1,70 @@
+/* Lines of reservations and checkouts, flattened for SQL and read back.
+ *
+ * Happy path: copied once into one array, from which every column is taken by its stride. Failure modes: a stored row
+ * whose arrays differ in length, or whose SKU is gone, cannot exist (CHECK constraints; SKUs are never deleted):
+ * CHECKed.
+ */
+#include "store/lines.h"
+
+#include <string.h>
+
+#include "base/check.h"
+
+struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t line_count)
+{
+	return (struct flat_lines){
+	        .lines = ARENA_ARRAY(arena, line_count + 1, struct line),
+	        .firsts = ARENA_ARRAY(arena, cart_count, int64_t),
+	        .lasts = ARENA_ARRAY(arena, cart_count, int64_t),
+	};
+}
+
+void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t count)
+{
+	if (count > 0)
+		memcpy(flat->lines + flat->count, lines, count * sizeof *lines);
+	flat->firsts[flat->cart_count] = (int64_t)flat->count + 1;
+	flat->count += count;
+	flat->lasts[flat->cart_count++] = (int64_t)flat->count;
+}
+
+void flat_lines_params(const struct flat_lines *flat, struct pg_params *p)
+{
+	const struct line *line = flat->lines;
+	pg_add_int8s(p, &line->sku_id, sizeof *line, flat->count);
+	pg_add_int8s(p, &line->quantity, sizeof *line, flat->count);
+	pg_add_bools(p, &line->counted, sizeof *line, flat->count);
+	pg_add_int8s(p, &line->version, sizeof *line, flat->count);
+}
+
+size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, struct line **ret_lines)
+{
+	int64_t *sku_ids, *quantities, *versions;
+	bool *counted;
+	struct text *codes;
+	size_t count = pg_get_int8s(r, row, column, arena, &sku_ids);
+	CHECK(pg_get_int8s(r, row, column + 1, arena, &quantities) == count);
+	CHECK(pg_get_bools(r, row, column + 2, arena, &counted) == count);
+	CHECK(pg_get_int8s(r, row, column + 3, arena, &versions) == count);
+	CHECK(pg_get_texts(r, row, column + 4, arena, &codes) == count);
+	struct line *lines = ARENA_ARRAY(arena, count, struct line);
+	for (size_t i = 0; i < count; i++)
+		lines[i] = (struct line){
+		        .sku = codes[i],
+		        .quantity = quantities[i],
+		        .sku_id = sku_ids[i],
+		        .counted = counted[i],
+		        .version = versions[i],
+		};
+	*ret_lines = lines;
+	return count;
+}
+
+enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *result;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &result);
+	if (!error)
+		PQclear(result);
+	return error;
+}

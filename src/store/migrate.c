@@ -1,0 +1,149 @@
+/* Migrations: what the binary knows, what the database has, and the way from one to the other.
+ *
+ * Happy path: one transaction: an advisory lock, the version, every missing file, its row, COMMIT. A second migration
+ * at the same time waits for the lock and finds nothing to do. Failure modes: any error rolls everything back and is
+ * told in one sentence; a lost COMMIT is told as such, and running again says what became of it.
+ */
+#include "store/migrate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/embed.h"
+#include "base/text.h"
+#include "store/pg_internal.h"
+
+#define MIGRATE_LOCK "7809650172860721525"   /* the epoch's lock, plus one */
+#define SERVER_VERSION_MIN 140000
+
+/* "sql/0001_stock.sql": 1 and "stock". */
+static bool name_parse(const char *file, int64_t *ret_version, struct text *ret_name)
+{
+	size_t size = strlen(file);
+	if (size < 14 || strncmp(file, "sql/", 4) != 0 || file[8] != '_' || strcmp(file + size - 4, ".sql") != 0)
+		return false;
+	*ret_name = (struct text){file + 9, size - 13};
+	return text_to_int64((struct text){file + 4, 4}, ret_version);
+}
+
+static bool fail(const struct pg *pg, const char *what, char ret_why[512])
+{
+	const struct pg_error *error = pg_error(pg);
+	snprintf(ret_why, 512, "%s: %s%s%s%s", what, error->message[0] ? error->message : "no answer",
+	         error->sqlstate[0] ? " (SQLSTATE " : "", error->sqlstate, error->sqlstate[0] ? ")" : "");
+	return false;
+}
+
+static bool one_value(struct pg *pg, const char *sql, int64_t deadline_ns, char value[64])
+{
+	PGresult *r;
+	char tag[64];
+	if (pg_simple(pg, sql, deadline_ns, &r, tag))
+		return false;
+	CHECK(r && PQntuples(r) == 1);
+	snprintf(value, 64, "%s", PQgetvalue(r, 0, 0));
+	PQclear(r);
+	return true;
+}
+
+/* Sets found and known; refuses what could not be migrated or served at all. */
+static bool look(struct pg *pg, int64_t deadline_ns, struct migrate_report *report, char ret_why[512])
+{
+	char value[64];
+	report->known = 0;
+	for (size_t i = 0; i < embedded_file_count; i++) {
+		int64_t version;
+		struct text name;
+		if (name_parse(embedded_files[i].name, &version, &name)) {
+			CHECK(version == report->known + 1);   /* numbered without gaps, and the table is sorted by name */
+			report->known = version;
+		}
+	}
+	if (!one_value(pg, "SHOW server_version_num", deadline_ns, value))
+		return fail(pg, "cannot ask for the server's version", ret_why);
+	if (strtol(value, NULL, 10) < SERVER_VERSION_MIN) {
+		snprintf(ret_why, 512, "this is PostgreSQL %s; Lastunit needs 14 or later", value);
+		return false;
+	}
+	if (!one_value(pg, "SHOW server_encoding", deadline_ns, value))
+		return fail(pg, "cannot ask for the database's encoding", ret_why);
+	if (strcmp(value, "UTF8") != 0) {
+		snprintf(ret_why, 512, "the database's encoding is %s; create it with ENCODING 'UTF8'", value);
+		return false;
+	}
+	if (!one_value(pg, "SELECT to_regclass('lastunit.migration') IS NOT NULL", deadline_ns, value))
+		return fail(pg, "cannot look for the schema", ret_why);
+	report->found = 0;
+	if (value[0] == 't') {
+		if (!one_value(pg, "SELECT coalesce(max(version), 0) FROM lastunit.migration", deadline_ns, value))
+			return fail(pg, "cannot read the schema's version", ret_why);
+		report->found = strtoll(value, NULL, 10);
+	}
+	report->now = report->found;
+	if (report->found > report->known) {
+		snprintf(ret_why, 512,
+		         "the database has schema version %" PRId64 ", this binary knows %" PRId64 ": run a newer binary",
+		         report->found, report->known);
+		return false;
+	}
+	return true;
+}
+
+static bool apply(struct pg *pg, int64_t deadline_ns, struct migrate_report *report, char ret_why[512])
+{
+	for (size_t i = 0; i < embedded_file_count; i++) {
+		int64_t version;
+		struct text name;
+		if (!name_parse(embedded_files[i].name, &version, &name) || version <= report->now)
+			continue;
+		char record[256];
+		int size = snprintf(record, sizeof record, "INSERT INTO lastunit.migration (version, name) VALUES (%" PRId64 ", '%.*s')",
+		                    version, (int)name.size, name.data);
+		CHECK(size > 0 && (size_t)size < sizeof record && !memchr(name.data, '\'', name.size));
+		if (pg_command(pg, embedded_files[i].content.data, deadline_ns) || pg_command(pg, record, deadline_ns))
+			return fail(pg, embedded_files[i].name, ret_why);
+		report->now = version;
+	}
+	return true;
+}
+
+bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
+{
+	struct migrate_report report = {0};
+	if (pg_command(pg, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", deadline_ns) ||
+	    pg_command(pg, "SELECT pg_advisory_xact_lock(" MIGRATE_LOCK ")", deadline_ns)) {
+		(void)fail(pg, "cannot begin", ret_why);
+		pg_rollback(pg, deadline_ns);
+		return false;
+	}
+	if (!look(pg, deadline_ns, &report, ret_why) || !apply(pg, deadline_ns, &report, ret_why)) {
+		pg_rollback(pg, deadline_ns);
+		return false;
+	}
+	bool sent;
+	if (pg_commit(pg, deadline_ns, &sent)) {
+		(void)fail(pg, sent ? "the migration's outcome is unknown, run it again" : "cannot commit", ret_why);
+		pg_rollback(pg, deadline_ns);
+		return false;
+	}
+	*ret_report = report;
+	return true;
+}
+
+bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
+{
+	struct migrate_report report = {0};
+	if (!look(pg, deadline_ns, &report, ret_why))
+		return false;
+	if (report.found < report.known) {
+		snprintf(ret_why, 512,
+		         "the database has schema version %" PRId64 ", this binary needs %" PRId64 ": run `lastunit migrate`",
+		         report.found, report.known);
+		return false;
+	}
+	*ret_report = report;
+	return true;
+}
