@@ -5,14 +5,17 @@
 
 MODE    ?= release
 SAN     ?=
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
+KINDS   ?= *
 
+comma := ,
 ifneq ($(SAN),)
 override MODE := san-$(subst $(comma),-,$(firstword $(subst $(empty) $(empty),-,$(SAN))))
 endif
-comma := ,
 BUILD := build/$(subst $(comma),-,$(MODE))$(if $(filter clang%,$(CC)),-clang)
 
 PKGS     := libevent libevent_pthreads libpq hiredis jansson libcrypto libutf8proc libcurl
@@ -42,10 +45,11 @@ LIB   := $(BUILD)/liblastunit.a
 BIN   := $(BUILD)/lastunit
 TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
+BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_bench.c)))
 EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
 
 .PHONY: all
-all: $(BIN) build/lastunit
+all: $(BIN) $(if $(SAN)$(filter-out build/%,$(BIN))$(filter clang%,$(CC)),,build/lastunit)   ## build the binary: build/lastunit
 
 build/lastunit: $(BIN) FORCE
 	@ln -sfn $(patsubst build/%,%,$(BIN)) $@
@@ -69,6 +73,9 @@ $(BUILD)/tests/%.o: tests/%.c
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
+$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
 	@mkdir -p $(@D)
@@ -85,3 +92,60 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 -include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(TLIB:.o=.d)
 
 .SECONDARY:
+
+# --- what a person calls ----------------------------------------------------------------------------------------------
+# The packages may be missing when this file is read, and pkg-config with them: whatever installs builds in a make of its
+# own, which reads the file again.
+
+DEPS_RUN  := gcc libc6-dev make pkg-config libevent-dev libpq-dev libhiredis-dev libjansson-dev libssl-dev \
+             libutf8proc-dev libcurl4-openssl-dev libhttp-parser-dev libcsv-dev postgresql redis-tools
+DEPS_TEST := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
+AGAIN     := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+.PHONY: run deps test test-san check bench lint format clean help
+
+run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
+	@sh .ci/install $(DEPS_RUN)
+	@$(AGAIN) all
+	@exec build/lastunit dev --listen '$(LISTEN)'
+
+deps:              ## install what building and testing needs
+	@sh .ci/install $(DEPS_TEST)
+
+test: deps         ## install what is missing, build, run every test (KINDS="unit store": those in these folders), lint
+	@$(AGAIN) tests
+	@$(AGAIN) check
+
+# The short form of CI: KINDS="unit cache store". Races and memory errors hide in the same code, so both run all of it.
+test-san: deps     ## the same tests under AddressSanitizer with UBSan, then under ThreadSanitizer
+	@$(AGAIN) SAN=address,undefined tests
+	@$(AGAIN) SAN=address,undefined LINT= check
+	@$(AGAIN) SAN=thread tests
+	@$(AGAIN) SAN=thread LINT= check
+
+.PHONY: tests
+tests: $(BIN) $(TESTS) $(if $(SAN),,all)
+
+LINT       := tests/lint/run.sh
+KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c)),$(TESTS)) \
+              $(wildcard tests/$k/*_test.sh)))
+check:             ## run the tests that are built
+	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) sh tests/run.sh $(KIND_TESTS) $(LINT)
+
+bench: deps        ## measure
+	@$(AGAIN) bench-run
+.PHONY: bench-run
+bench-run: $(BIN) $(BENCH)
+	@for b in $(BENCH); do LASTUNIT_BIN=$(abspath $(BIN)) $$b || exit 1; done
+
+lint:              ## layers, tables, invariants, format
+	@sh tests/lint/run.sh
+
+format:            ## rewrite the sources in the house style
+	@sh tests/lint/format.sh --fix
+
+clean:             ## remove what was built
+	rm -rf build
+
+help:              ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
