@@ -79,12 +79,12 @@ $(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
 	@mkdir -p $(@D)
-	@{ echo '#include "base/embed.h"'; n=0; for f in $(EMBED); do \
-	  echo "__asm__(\".section .rodata\\nembedded_$$n:\\n.incbin \\\"$$f\\\"\\nembedded_end_$$n:\\n.byte 0\\n.previous\\n\");"; \
-	  echo "extern const char embedded_$$n[], embedded_end_$$n[];"; n=$$((n+1)); done; \
-	  echo 'const struct embedded_file embedded_files[] = {'; n=0; for f in $(EMBED); do \
-	  echo "	{\"$$f\", {embedded_$$n, $$(wc -c <$$f)}},"; n=$$((n+1)); done; echo '	{0},'; echo '};'; \
-	  echo "const size_t embedded_file_count = $$n;"; } > $@
+	@{ printf '%s\n' '#include "base/embed.h"'; n=0; for f in $(EMBED); do \
+	  printf '%s\n' "__asm__(\".section .rodata\\nembedded_$$n:\\n.incbin \\\"$$f\\\"\\nembedded_end_$$n:\\n.byte 0\\n.previous\\n\");"; \
+	  printf '%s\n' "extern const char embedded_$$n[], embedded_end_$$n[];"; n=$$((n+1)); done; \
+	  printf '%s\n' 'const struct embedded_file embedded_files[] = {'; n=0; for f in $(EMBED); do \
+	  printf '%s\n' "	{\"$$f\", {embedded_$$n, $$(wc -c <$$f)}},"; n=$$((n+1)); done; printf '%s\n' '	{0},'; printf '%s\n' '};'; \
+	  printf '%s\n' "const size_t embedded_file_count = $$n;"; } > $@
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
