@@ -16,6 +16,7 @@
 
 struct service {
 	pid_t pid;
+	int output; /* its stdout, read up to the `ready` line */
 	char directory[96];
 	char url[64]; /* "http://127.0.0.1:40001" */
 	int port;
@@ -38,7 +39,7 @@ int service_audit(const struct service *service);
 
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 struct answer {
-	int status;    /* 0: no answer (refused, broken, 15 s over) */
+	int status;    /* 0: no answer (refused, broken, 20 s over) */
 	char *headers; /* as received, from the status line on; NUL behind */
 	char *body;    /* NUL behind */
 	size_t body_size;
