@@ -18,7 +18,7 @@
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-struct reservation *reservation_get(const PGresult *r, int row, struct arena *arena)
+struct reservation *reservation_take_row(const PGresult *r, int row, struct arena *arena)
 {
 	struct reservation *reservation = ARENA_NEW(arena, struct reservation);
 	*reservation = (struct reservation){
@@ -41,7 +41,7 @@ struct reservation **reservations_get(const PGresult *r, struct arena *arena, si
 	*ret_count = (size_t)PQntuples(r);
 	struct reservation **rows = ARENA_ARRAY(arena, *ret_count, struct reservation *);
 	for (int i = 0; i < PQntuples(r); i++)
-		rows[i] = reservation_get(r, i, arena);
+		rows[i] = reservation_take_row(r, i, arena);
 	return rows;
 }
 

@@ -11,7 +11,7 @@
 
 extern const struct pg_statement reservation_read_statement;   /* $1: ids */
 
-struct reservation *reservation_get(const PGresult *r, int row, struct arena *arena);
+struct reservation *reservation_take_row(const PGresult *r, int row, struct arena *arena);
 struct reservation **reservations_get(const PGresult *r, struct arena *arena, size_t *ret_count);
 
 #endif
