@@ -5,8 +5,7 @@
  * Failure modes: FENCED and failures are kinds of reply. Bytes that are not exactly what cell_value(), cell_ticket()
  * or intend.lua write are CELL_FOREIGN; a decoded V encodes to the same bytes again.
  *
- * Counters: each call counts when it is built, each bad answer when it is judged, so blocking and event-loop callers
- * are counted alike.
+ * Counters: cell_run() counts; who sends a call himself counts himself.
  */
 #include "cache/cell.h"
 
@@ -30,7 +29,8 @@
 
 static char *put_bytes(char *at, const void *bytes, size_t size)
 {
-	memcpy(at, bytes, size);
+	if (size > 0) /* memcpy wants a pointer even for nothing */
+		memcpy(at, bytes, size);
 	return at + size;
 }
 
@@ -195,9 +195,6 @@ static struct cell_call call_new(struct arena *arena, enum script_name name, str
 		at = put_bytes(at, skus[i].data, skus[i].size);
 		call.argv[call.argc++] = (struct text){key, (size_t)(at - key)};
 	}
-	static const enum metric metrics[SCRIPT_COUNT] = {METRIC_CELL_READ, METRIC_CELL_CAS, METRIC_CELL_INTEND,
-	                                                  METRIC_CELL_PUBLISH, METRIC_CELL_INVALIDATE};
-	metric_add(metrics[name], 1);
 	return call;
 }
 
@@ -276,30 +273,43 @@ struct cell_call cell_invalidate(struct arena *arena, struct text namespace, con
 
 enum cell_reply cell_reply_kind(const redisReply *reply, size_t count)
 {
-	if (reply && reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "FENCED") == 0) {
-		metric_add(METRIC_CELL_FENCED, 1);
+	if (!reply)
+		return CELL_FAILED;
+	if (reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "FENCED") == 0)
 		return CELL_FENCED;
-	}
-	bool per_key = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == count;
-	for (size_t i = 0; per_key && i < count; i++) {
+	if (reply->type == REDIS_REPLY_INTEGER)
+		return reply->integer >= 0 && (unsigned long long)reply->integer <= count ? CELL_OK : CELL_FAILED;
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != count)
+		return CELL_FAILED;
+	for (size_t i = 0; i < count; i++) {
 		int type = reply->element[i]->type;
-		per_key = type == REDIS_REPLY_STRING || type == REDIS_REPLY_NIL || type == REDIS_REPLY_INTEGER;
+		if (type != REDIS_REPLY_STRING && type != REDIS_REPLY_NIL && type != REDIS_REPLY_INTEGER)
+			return CELL_FAILED;
 	}
-	bool total = reply && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 &&
-	             (unsigned long long)reply->integer <= count;
-	if (per_key || total)
-		return CELL_OK;
-	metric_add(METRIC_CELL_ERRORS, 1);
-	return CELL_FAILED;
+	return CELL_OK;
+}
+
+static void count_call(const struct cell_call *call, enum cell_reply kind)
+{
+	static const enum metric metrics[SCRIPT_COUNT] = {METRIC_CELL_READ, METRIC_CELL_CAS, METRIC_CELL_INTEND,
+	                                                  METRIC_CELL_PUBLISH, METRIC_CELL_INVALIDATE};
+	for (enum script_name name = 0; name < SCRIPT_COUNT; name++)
+		if (call->argv[1].data == script_get(name)->sha)
+			metric_add(metrics[name], 1);
+	if (kind == CELL_FENCED)
+		metric_add(METRIC_CELL_FENCED, 1);
+	else if (kind == CELL_FAILED)
+		metric_add(METRIC_CELL_ERRORS, 1);
 }
 
 enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t count, int64_t deadline_ns,
                          redisReply **ret_reply)
 {
 	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
-	if (redis_call(redis, call.argc, call.argv, deadline_ns, &reply) != LU_OK)
-		return cell_reply_kind(NULL, count);
-	enum cell_reply kind = cell_reply_kind(reply, count);
+	enum cell_reply kind = CELL_FAILED;
+	if (redis_call(redis, call.argc, call.argv, deadline_ns, &reply) == LU_OK)
+		kind = cell_reply_kind(reply, count);
+	count_call(&call, kind);
 	if (kind == CELL_OK) {
 		*ret_reply = reply;
 		reply = NULL;
