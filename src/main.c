@@ -40,14 +40,16 @@ static const struct subcommand subcommands[] = {
 
 static void print_help(FILE *out)
 {
-	fputs("One stock count, every sales channel, the last unit never sold twice.\n\n"
-		  "usage: lastunit COMMAND [options]\n\ncommands:\n",
-		  out);
+	fputs(
+		"One stock count, every sales channel, the last unit never sold twice.\n\n"
+		"usage: lastunit COMMAND [options]\n\ncommands:\n",
+		out);
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		fprintf(out, "  %-10s %s\n", subcommands[i].name, subcommands[i].summary);
-	fputs("\n  lastunit COMMAND --help lists its options, with examples and exit codes\n"
-		  "  lastunit --version\n",
-		  out);
+	fputs(
+		"\n  lastunit COMMAND --help lists its options, with examples and exit codes\n"
+		"  lastunit --version\n",
+		out);
 }
 
 static int refuse(const char *word)

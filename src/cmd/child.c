@@ -73,7 +73,8 @@ static void run(const struct child_options *options, pid_t parent)
 	int null = open("/dev/null", O_RDONLY);
 	if (null < 0 || chdir(options->directory) < 0)
 		return;
-	if (dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 || dup2(options->log, STDERR_FILENO) < 0)
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(options->output, STDOUT_FILENO) < 0 ||
+	    dup2(options->log, STDERR_FILENO) < 0)
 		return;
 	close(null);
 	signal(SIGPIPE, SIG_DFL);

@@ -13,7 +13,7 @@
 
 /* Whom the servers run as: PostgreSQL refuses to be root. */
 struct child_user {
-	bool change;           /* we are root: the child becomes this user */
+	bool change; /* we are root: the child becomes this user */
 	uid_t uid;
 	gid_t gid;
 	const char *name;
@@ -29,9 +29,9 @@ struct child_options {
 	const char *const *argv;       /* NULL-ended */
 	const struct child_user *user; /* NULL: as we are */
 	int parent_death_signal;
-	int output;                    /* becomes its stdout */
-	int log;                       /* becomes its stderr */
-	const char *directory;         /* to start in */
+	int output;            /* becomes its stdout */
+	int log;               /* becomes its stderr */
+	const char *directory; /* to start in */
 };
 
 /* The pid, or -1 with errno: of fork, of the change of user, or of the last exec that was tried. */

@@ -16,12 +16,13 @@
 #define WHY_BYTES 512
 #define WORD_BYTES_MAX 63
 #define CONNECT_MS 5000
-#define CONNECT_RETRY_MS 100   /* pg_connect tries no more often */
+#define CONNECT_RETRY_MS 100 /* pg_connect tries no more often */
 
-static const char exit_codes[] = "  0  ok\n"
-								 "  1  it failed, or a promise is broken\n"
-								 "  2  wrong usage or configuration\n"
-								 "  3  PostgreSQL or Redis cannot be reached\n";
+static const char exit_codes[] =
+	"  0  ok\n"
+	"  1  it failed, or a promise is broken\n"
+	"  2  wrong usage or configuration\n"
+	"  3  PostgreSQL or Redis cannot be reached\n";
 
 static void print_manual(const struct manual *manual, const struct config_option *options)
 {
@@ -132,7 +133,7 @@ static size_t distance(const char *a, const char *b)
 const char *cmd_nearest(const char *word, const char *const *names)
 {
 	const char *nearest = NULL;
-	size_t size = strlen(word), best = size < 4 ? 2 : 3;   /* as many edits as this are not near */
+	size_t size = strlen(word), best = size < 4 ? 2 : 3; /* as many edits as this are not near */
 	if (size > WORD_BYTES_MAX)
 		return NULL;
 	for (; *names; names++) {

@@ -13,26 +13,26 @@
 
 enum exit_code {
 	EXIT_OK = 0,
-	EXIT_FAILED = 1,      /* it failed, or a promise is broken */
-	EXIT_USAGE = 2,       /* usage or configuration */
-	EXIT_BACKEND = 3,     /* PostgreSQL or Redis cannot be reached */
+	EXIT_FAILED = 1,  /* it failed, or a promise is broken */
+	EXIT_USAGE = 2,   /* usage or configuration */
+	EXIT_BACKEND = 3, /* PostgreSQL or Redis cannot be reached */
 };
 
 struct subcommand {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *summary;     /* one line, for `lastunit --help` */
+	const char *summary; /* one line, for `lastunit --help` */
 };
 
 /* What --help says. `shared` lists the names of config.def it takes, as for config_load(). */
 struct manual {
 	const char *name;
-	const char *usage;       /* behind "usage: lastunit ", e.g. "migrate [options]" */
-	const char *about;       /* paragraphs, wrapped, ending in a newline */
+	const char *usage; /* behind "usage: lastunit ", e.g. "migrate [options]" */
+	const char *about; /* paragraphs, wrapped, ending in a newline */
 	const char *shared;
-	const char *examples;    /* lines, indented by two blanks, each ending in a newline */
-	const char *exit_codes;  /* the same; NULL: the four of enum exit_code */
-	int positionals_max;     /* arguments that are no flags */
+	const char *examples;   /* lines, indented by two blanks, each ending in a newline */
+	const char *exit_codes; /* the same; NULL: the four of enum exit_code */
+	int positionals_max;    /* arguments that are no flags */
 };
 
 #define CMD_GO_ON (-1)

@@ -25,15 +25,15 @@
 #include "base/check.h"
 #include "base/clock.h"
 
-#define START_MS 60000            /* the longest any of the three may take to be ready */
-#define STEADY_NS (5 * NS_PER_S)  /* lived so long: its next start does not wait */
+#define START_MS 60000           /* the longest any of the three may take to be ready */
+#define STEADY_NS (5 * NS_PER_S) /* lived so long: its next start does not wait */
 #define DELAY_MS_FIRST 50
 #define DELAY_MS_MAX 500
 #define POLL_MS 20
 #define ABORT_MS 3000
 #define FIRST_UNPRIVILEGED_PORT 1024
 
-enum { POSTGRES, REDIS, SERVE, SERVER_COUNT };   /* started in this order, ended in reverse */
+enum { POSTGRES, REDIS, SERVE, SERVER_COUNT }; /* started in this order, ended in reverse */
 
 struct dev {
 	const struct manual *manual;
@@ -49,7 +49,7 @@ struct dev {
 	char line[DEV_URL_BYTES_MAX]; /* of it, so far */
 	size_t line_size;
 	unsigned stop_requests;
-	int serve_code;               /* of its last end */
+	int serve_code; /* of its last end */
 	bool demo_there;
 };
 
@@ -79,8 +79,9 @@ static void start_server(struct dev *dev, struct dev_server *server)
 	snprintf(name, sizeof name, "%s.log", server->name);
 	/* Only the first start of a run empties the log. */
 	char path[PATH_MAX];
-	int log = server->started_ns ? open(dev_home_path(&dev->home, name, path), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640)
-	                             : dev_home_log(&dev->home, name);
+	int log = server->started_ns
+	              ? open(dev_home_path(&dev->home, name, path), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640)
+	              : dev_home_log(&dev->home, name);
 	server->started_ns = clock_boottime_ns();
 	server->pid = 0;
 	if (log >= 0) {
@@ -190,8 +191,12 @@ static pid_t start_serve(const struct dev_home *home, const struct child_user *u
 	bool as_user = stat("/proc/self/exe", &status) == 0 && (status.st_mode & S_IXOTH) &&
 	               (port == 0 || port >= FIRST_UNPRIVILEGED_PORT);
 	struct child_options options = {.programs = (const char *[]){path, "/proc/self/exe", NULL},
-	                                .argv = (const char *[]){"lastunit", "serve", NULL}, .user = as_user ? user : NULL,
-	                                .parent_death_signal = SIGTERM, .output = output, .log = log, .directory = "/"};
+	                                .argv = (const char *[]){"lastunit", "serve", NULL},
+	                                .user = as_user ? user : NULL,
+	                                .parent_death_signal = SIGTERM,
+	                                .output = output,
+	                                .log = log,
+	                                .directory = "/"};
 	return child_start(&options);
 }
 
@@ -200,14 +205,15 @@ static void set_environment(const struct dev *dev)
 {
 	char number[24];
 #define CONFIG_SET_STRING(variable, value) setenv(variable, value, 1)
-#define CONFIG_SET_INT(variable, value) (snprintf(number, sizeof number, "%" PRId64, (int64_t)(value)), setenv(variable, number, 1))
+#define CONFIG_SET_INT(variable, value) \
+	(snprintf(number, sizeof number, "%" PRId64, (int64_t)(value)), setenv(variable, number, 1))
 #define CONFIG_SET_BOOL(variable, value) setenv(variable, (value) ? "1" : "0", 1)
-#define X(type, name, default_, min, max, unit, help)                          \
-	{                                                                          \
-		char variable[] = "LASTUNIT_" #name;                                   \
-		for (char *at = variable; *at; at++)                                   \
-			*at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);    \
-		CONFIG_SET_##type(variable, dev->config.name);                         \
+#define X(type, name, default_, min, max, unit, help)                       \
+	{                                                                       \
+		char variable[] = "LASTUNIT_" #name;                                \
+		for (char *at = variable; *at; at++)                                \
+			*at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at); \
+		CONFIG_SET_##type(variable, dev->config.name);                      \
 	}
 #include "base/config.def"
 #undef X
@@ -232,7 +238,8 @@ static bool port_is_free(const char *address, char why[512])
 		colon[-1] = 0;
 		name++;
 	}
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found;
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
+					*found;
 	if (getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found) != 0)
 		return true;
 	int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
@@ -242,17 +249,20 @@ static bool port_is_free(const char *address, char why[512])
 	taken = taken || (listen(fd, 1) < 0 && errno == EADDRINUSE);
 	close(fd);
 	freeaddrinfo(found);
-	return !taken || cmd_refuse(why, "%s is in use: choose another with --listen ADDRESS:PORT (make run LISTEN=127.0.0.1:8081)",
-	                            address);
+	return !taken ||
+	       cmd_refuse(why, "%s is in use: choose another with --listen ADDRESS:PORT (make run LISTEN=127.0.0.1:8081)",
+	                  address);
 }
 
 /* libpq fills what a URL leaves open from these. */
 static void forget_postgres_environment(void)
 {
-	static const char *const names[] = {"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE",
-	                                    "PGSERVICE", "PGSERVICEFILE", "PGOPTIONS", "PGSSLMODE", "PGTARGETSESSIONATTRS",
-	                                    "PGDATA", "PGTZ", "PGDATESTYLE", "PGCLIENTENCODING", "PGAPPNAME",
-	                                    "PGCONNECT_TIMEOUT"};
+	static const char *const names[] = {"PGHOST",           "PGHOSTADDR", "PGPORT",
+	                                    "PGDATABASE",       "PGUSER",     "PGPASSWORD",
+	                                    "PGPASSFILE",       "PGSERVICE",  "PGSERVICEFILE",
+	                                    "PGOPTIONS",        "PGSSLMODE",  "PGTARGETSESSIONATTRS",
+	                                    "PGDATA",           "PGTZ",       "PGDATESTYLE",
+	                                    "PGCLIENTENCODING", "PGAPPNAME",  "PGCONNECT_TIMEOUT"};
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		unsetenv(names[i]);
 }
@@ -278,7 +288,8 @@ static int prepare(struct dev *dev)
 	if (!dev_postgres_find(why) || !dev_redis_find(why))
 		return cmd_fail(dev->manual, EXIT_USAGE, "%s", why);
 	if (!child_user_find(&dev->user))
-		return cmd_fail(dev->manual, EXIT_USAGE, "PostgreSQL refuses to run as root, and there is no user postgres or nobody");
+		return cmd_fail(dev->manual, EXIT_USAGE,
+		                "PostgreSQL refuses to run as root, and there is no user postgres or nobody");
 	if (!port_is_free(dev->config.listen, why))
 		return cmd_fail(dev->manual, EXIT_USAGE, "%s", why);
 	forget_postgres_environment();
@@ -288,12 +299,19 @@ static int prepare(struct dev *dev)
 		return cmd_fail(dev->manual, EXIT_USAGE, "%s", why);
 	if (!dev_env_load(&dev->home, &dev->env, why))
 		return cmd_fail(dev->manual, EXIT_FAILED, "%s", why);
-	dev->servers[POSTGRES] = (struct dev_server){.name = "postgres", .start = dev_postgres_start, .abort_signal = SIGQUIT,
+	dev->servers[POSTGRES] = (struct dev_server){.name = "postgres",
+	                                             .start = dev_postgres_start,
+	                                             .abort_signal = SIGQUIT,
 	                                             .end_signal = dev->ephemeral ? SIGQUIT /* no checkpoint */ : SIGINT,
 	                                             .end_ms = 30000};
-	dev->servers[REDIS] = (struct dev_server){.name = "redis", .start = dev_redis_start, .end_signal = SIGTERM,
-	                                          .abort_signal = SIGKILL, .end_ms = 2000};
-	dev->servers[SERVE] = (struct dev_server){.name = "serve", .start = start_serve, .end_signal = SIGTERM,
+	dev->servers[REDIS] = (struct dev_server){.name = "redis",
+	                                          .start = dev_redis_start,
+	                                          .end_signal = SIGTERM,
+	                                          .abort_signal = SIGKILL,
+	                                          .end_ms = 2000};
+	dev->servers[SERVE] = (struct dev_server){.name = "serve",
+	                                          .start = start_serve,
+	                                          .end_signal = SIGTERM,
 	                                          .abort_signal = SIGTERM /* the second ends it at once */,
 	                                          .end_ms = dev->config.drain_timeout_ms + 2000};
 	return EXIT_OK;
@@ -344,8 +362,8 @@ static void announce(const struct dev *dev)
 	printf("keys, also in %s/dev.env:\n", dev->home.given);
 	dev_env_print_keys(&dev->env);
 	printf("ready %s\n", dev->env.url);
-	printf("\n  page  %s/\n  try   curl -s -H 'Authorization: Bearer %s' '%s/v1/%s'\n", dev->env.url, dev_env_web_key(&dev->env),
-	       dev->env.url, dev->demo_there ? "availability/" DEV_DEMO_SKU : "skus?limit=3");
+	printf("\n  page  %s/\n  try   curl -s -H 'Authorization: Bearer %s' '%s/v1/%s'\n", dev->env.url,
+	       dev_env_web_key(&dev->env), dev->env.url, dev->demo_there ? "availability/" DEV_DEMO_SKU : "skus?limit=3");
 	fflush(stdout);
 }
 
@@ -406,7 +424,7 @@ static void end(struct dev *dev)
 		if (!server->pid)
 			continue;
 		kill(server->pid, server->end_signal);
-		kill(server->pid, SIGCONT);   /* a stopped one hears nothing else */
+		kill(server->pid, SIGCONT); /* a stopped one hears nothing else */
 		wait_end(dev, server, server->end_ms, asked);
 		if (server->pid)
 			kill(server->pid, server->abort_signal);
@@ -441,7 +459,8 @@ int cmd_dev(int argc, char **argv)
 {
 	struct dev dev = {.signals = -1, .home = {.lock = -1}};
 	const struct config_option options[] = {
-		{"data", CONFIG_STRING, ".lastunit", 1, PATH_MAX - 64, "", "the directory to keep everything in; with --ephemeral a temporary one unless given", &dev.data},
+		{"data", CONFIG_STRING, ".lastunit", 1, PATH_MAX - 64, "",
+	     "the directory to keep everything in; with --ephemeral a temporary one unless given", &dev.data},
 		{"demo", CONFIG_BOOL, "1", 0, 1, "", "load the demo catalogue if there are no products yet", &dev.demo},
 		{"ephemeral", CONFIG_BOOL, "0", 0, 1, "", "remove the directory at the end", &dev.ephemeral},
 		{0},
@@ -449,14 +468,16 @@ int cmd_dev(int argc, char **argv)
 	const struct manual manual = {
 		.name = "dev",
 		.usage = "dev [options]",
-		.about = "Starts a private PostgreSQL and Redis on unix sockets, makes the schema, keys for every channel and a demo\n"
-				 "catalogue, and serves. Prints `ready URL` when it serves, writes URLs and keys to DIR/dev.env and logs to\n"
-				 "DIR/*.log. Starts again what dies, and stops all that it started on SIGTERM or Ctrl-C, or if it is killed. A\n"
-				 "second start on the same directory finds data and keys again.\n",
+		.about =
+			"Starts a private PostgreSQL and Redis on unix sockets, makes the schema, keys for every channel and a demo\n"
+			"catalogue, and serves. Prints `ready URL` when it serves, writes URLs and keys to DIR/dev.env and logs to\n"
+			"DIR/*.log. Starts again what dies, and stops all that it started on SIGTERM or Ctrl-C, or if it is killed. A\n"
+			"second start on the same directory finds data and keys again.\n",
 		.shared = shared_options(),
-		.examples = "  lastunit dev\n"
-					"  lastunit dev --data /tmp/shop --listen 127.0.0.1:0 --no-demo --ephemeral\n"
-					"  set -a; . .lastunit/dev.env; curl -H \"Authorization: Bearer $LASTUNIT_KEY_WEB\" $LASTUNIT_URL/v1/skus\n",
+		.examples =
+			"  lastunit dev\n"
+			"  lastunit dev --data /tmp/shop --listen 127.0.0.1:0 --no-demo --ephemeral\n"
+			"  set -a; . .lastunit/dev.env; curl -H \"Authorization: Bearer $LASTUNIT_KEY_WEB\" $LASTUNIT_URL/v1/skus\n",
 	};
 	int positionals, code = cmd_begin(&manual, &dev.config, options, argc, argv, &positionals);
 	if (code != CMD_GO_ON)

@@ -19,22 +19,23 @@
 #define DEV_DEMO_SKU "LAMP-FIREFLY"
 
 struct dev_server {
-	const char *name;            /* "postgres": its log is DIR/postgres.log */
+	const char *name; /* "postgres": its log is DIR/postgres.log */
 	pid_t (*start)(const struct dev_home *home, const struct child_user *user, int output, int log);
-	int end_signal;              /* asks it to end in order */
-	int abort_signal;            /* ends it now */
-	int64_t end_ms;              /* how long the first may take before the second follows */
-	pid_t pid;                   /* 0: not running */
+	int end_signal;   /* asks it to end in order */
+	int abort_signal; /* ends it now */
+	int64_t end_ms;   /* how long the first may take before the second follows */
+	pid_t pid;        /* 0: not running */
 	int64_t started_ns;
-	int64_t start_at_ns;         /* not running: when to try again */
-	int64_t delay_ms;            /* the last wait before a new start */
+	int64_t start_at_ns; /* not running: when to try again */
+	int64_t delay_ms;    /* the last wait before a new start */
 };
 
 /* --- PostgreSQL: dev_postgres.c ----------------------------------------------------------------------------------- */
 /* Finds the binaries. False with a sentence when they are not there. */
 bool dev_postgres_find(char ret_why[512]);
 /* Makes the cluster if there is none; a half-made one of a broken start is thrown away. Its messages go to `log`. */
-bool dev_postgres_init(const struct dev_home *home, const struct child_user *user, bool keep, int log, char ret_why[512]);
+bool dev_postgres_init(const struct dev_home *home, const struct child_user *user, bool keep, int log,
+                       char ret_why[512]);
 pid_t dev_postgres_start(const struct dev_home *home, const struct child_user *user, int output, int log);
 /* At the start of a life: a postmaster.pid left by a crash may name a pid that somebody else has by now, and PostgreSQL
  * would refuse. We hold DIR/lock, so no postmaster of it is alive. */
@@ -55,8 +56,8 @@ void dev_redis_url(const struct dev_home *home, char out[DEV_URL_BYTES_MAX]);
 /* --- keys and dev.env: dev_env.c ---------------------------------------------------------------------------------- */
 struct dev_env {
 	char database_url[DEV_URL_BYTES_MAX], redis_url[DEV_URL_BYTES_MAX];
-	char url[DEV_URL_BYTES_MAX];                       /* of the service, "" before it serves */
-	char keys[DEV_KEY_COUNT][DEV_SECRET_BYTES + 1];    /* in the order of the table in dev_env.c: admin first */
+	char url[DEV_URL_BYTES_MAX];                    /* of the service, "" before it serves */
+	char keys[DEV_KEY_COUNT][DEV_SECRET_BYTES + 1]; /* in the order of the table in dev_env.c: admin first */
 };
 
 /* The keys of an earlier start, or new ones. */

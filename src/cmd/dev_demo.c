@@ -79,24 +79,32 @@ static void on_line(int separator, void *context)
 	CHECK(catalogue->column == COLUMN_COUNT && "demo.csv: columns");
 	catalogue->column = 0;
 	if (catalogue->line++ == 0)
-		return;   /* the header */
+		return; /* the header */
 	CHECK(catalogue->count < PRODUCTS_MAX);
 	struct operation *operation = ARENA_NEW(arena, struct operation);
-	*operation = (struct operation){.kind = OPERATION_SKU_PUT, .arena = arena, .new_id = uuid_new(), .line_count = 1,
+	*operation = (struct operation){.kind = OPERATION_SKU_PUT,
+	                                .arena = arena,
+	                                .new_id = uuid_new(),
+	                                .line_count = 1,
 	                                .principal = {.channel = CHANNEL_SYSTEM}};
 	operation->lines = ARENA_NEW(arena, struct line);
 	operation->lines[0].sku = cells[COLUMN_SKU];
 	CHECK(text_check_sku(cells[COLUMN_SKU]) == LU_OK);
 	struct sku_change *change = operation->sku_change = ARENA_NEW(arena, struct sku_change);
-	*change = (struct sku_change){.on_hand_given = true, .safety_stock_given = true, .tracked_given = true, .tracked = true,
+	*change = (struct sku_change){.on_hand_given = true,
+	                              .safety_stock_given = true,
+	                              .tracked_given = true,
+	                              .tracked = true,
 	                              .titles_given = true,
 	                              .titles_json = titles_json(arena, cells[COLUMN_EN], cells[COLUMN_RU])};
 	CHECK(text_to_int64(cells[COLUMN_ON_HAND], &change->on_hand));
 	CHECK(text_to_int64(cells[COLUMN_SAFETY_STOCK], &change->safety_stock));
 	split_names(arena, cells[COLUMN_NAMES], change);
-	catalogue->inserts[catalogue->count++] = (struct sku_insert){
-		.operation = operation,
-		.figures = {.version = 1, .on_hand = change->on_hand, .safety_stock = change->safety_stock, .tracked = true}};
+	catalogue->inserts[catalogue->count++] = (struct sku_insert){.operation = operation,
+	                                                             .figures = {.version = 1,
+	                                                                         .on_hand = change->on_hand,
+	                                                                         .safety_stock = change->safety_stock,
+	                                                                         .tracked = true}};
 }
 
 static int compare_inserts(const void *a, const void *b)
@@ -157,7 +165,8 @@ bool dev_demo_load(struct pg *pg, int64_t *ret_count, char ret_why[512])
 			*ret_count = (int64_t)catalogue.count;
 	}
 	arena_done(&arena);
-	return !error || cmd_refuse(ret_why, "cannot load the demo catalogue: %s %s", lu_error_code(error), pg_error(pg)->message);
+	return !error ||
+	       cmd_refuse(ret_why, "cannot load the demo catalogue: %s %s", lu_error_code(error), pg_error(pg)->message);
 }
 
 bool dev_demo_there(struct pg *pg, bool *ret_there, char ret_why[512])
@@ -169,5 +178,6 @@ bool dev_demo_there(struct pg *pg, bool *ret_there, char ret_why[512])
 	enum lu_error error = sku_read(pg, &arena, &code, 1, deadline_in_ms(LOAD_MS), &row);
 	*ret_there = !error && row->known;
 	arena_done(&arena);
-	return !error || cmd_refuse(ret_why, "cannot read the catalogue: %s %s", lu_error_code(error), pg_error(pg)->message);
+	return !error ||
+	       cmd_refuse(ret_why, "cannot read the catalogue: %s %s", lu_error_code(error), pg_error(pg)->message);
 }

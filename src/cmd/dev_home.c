@@ -25,13 +25,13 @@
 #include "cmd/cmd.h"
 
 #define STORE_ROOT "/var/lib/lastunit"
-#define ORPHANS_MS 30000       /* a killed supervisor's PostgreSQL shuts down in this time */
+#define ORPHANS_MS 30000 /* a killed supervisor's PostgreSQL shuts down in this time */
 #define RETRY_MS 20
 #define LOG_TAIL_BYTES 1500
 
 /* What we ever put into DIR; "sockets" last, for it leads to the directory that is removed before it. */
-static const char *const entries[] = {"postgres", "postgres.new", "dev.env", "dev.env.new", "postgres.log",
-                                      "redis.log", "serve.log",   "sockets", "lock"};
+static const char *const entries[] = {"postgres",  "postgres.new", "dev.env", "dev.env.new", "postgres.log",
+                                      "redis.log", "serve.log",    "sockets", "lock"};
 
 const char *dev_home_path(const struct dev_home *home, const char *name, char out[PATH_MAX])
 {
@@ -110,15 +110,15 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		char target[PATH_MAX] = "";
 		if (stat(home->given, &status) < 0 && readlink(home->given, target, sizeof target - 1) > 0 &&
 		    strncmp(target, STORE_ROOT "/", sizeof STORE_ROOT) == 0)
-			there = unlink(home->given) < 0;   /* what it led to was removed by hand */
+			there = unlink(home->given) < 0; /* what it led to was removed by hand */
 	}
 	if (!there) {
 		if (!make_parents(home->given))
-		return cmd_refuse(why, "cannot make %s: %s", home->given, strerror(errno));
+			return cmd_refuse(why, "cannot make %s: %s", home->given, strerror(errno));
 		bool made = parent_reachable(home->given, user) ? mkdir(home->given, user->change ? 0711 : 0700) == 0
 		                                                : make_elsewhere(home);
 		if (!made)
-		return cmd_refuse(why, "cannot make %s: %s", home->given, strerror(errno));
+			return cmd_refuse(why, "cannot make %s: %s", home->given, strerror(errno));
 	}
 	if (!realpath(home->given, home->path) || stat(home->path, &status) < 0 || !S_ISDIR(status.st_mode))
 		return cmd_refuse(why, "%s is not a directory", home->given);
@@ -131,8 +131,9 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		return true;
 	if (!link && rmdir(home->given) == 0 && make_elsewhere(home))
 		return realpath(home->given, home->path) != NULL;
-	return cmd_refuse(why, "the user %s, whom PostgreSQL runs as, cannot reach %s, and it is not empty: choose another with --data",
-	         user->name, home->given);
+	return cmd_refuse(
+		why, "the user %s, whom PostgreSQL runs as, cannot reach %s, and it is not empty: choose another with --data",
+		user->name, home->given);
 }
 
 /* The lock is inherited by every child, so it is free only when all of them are gone. Whoever holds it is refused;
@@ -150,7 +151,8 @@ static bool lock(struct dev_home *home, char why[512])
 		int pid = atoi(holder);
 		if ((pid > 0 && kill(pid, 0) == 0) || !deadline_left_ms(deadline_ns)) {
 			close(home->lock);
-			return cmd_refuse(why, "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
+			return cmd_refuse(why,
+			                  "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
 			                  home->given, pid);
 		}
 		clock_sleep_until(deadline_in_ms(RETRY_MS));
@@ -192,7 +194,7 @@ bool dev_home_open(const char *directory, const struct child_user *user, struct 
 	if (!*directory) {
 		strcpy(home->given, "/tmp/lastunit-XXXXXX");
 		if (!mkdtemp(home->given))
-		return cmd_refuse(ret_why, "cannot make a temporary directory: %s", strerror(errno));
+			return cmd_refuse(ret_why, "cannot make a temporary directory: %s", strerror(errno));
 	} else {
 		size_t size = strlen(directory);
 		while (size > 1 && directory[size - 1] == '/')
@@ -246,7 +248,8 @@ void dev_home_close(struct dev_home *home, bool remove)
 int dev_home_log(const struct dev_home *home, const char *name)
 {
 	char path[PATH_MAX];
-	return open(dev_home_path(home, name, path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+	return open(dev_home_path(home, name, path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
+	            0640);
 }
 
 void dev_home_show_log(const struct dev_home *home, const char *name)

@@ -21,12 +21,12 @@
 #define DEV_SOCKETS_BYTES_MAX 32
 
 struct dev_home {
-	char given[PATH_MAX];      /* as the user wrote it; or the temporary one */
-	char path[PATH_MAX];       /* without links */
+	char given[PATH_MAX]; /* as the user wrote it; or the temporary one */
+	char path[PATH_MAX];  /* without links */
 	char sockets[DEV_SOCKETS_BYTES_MAX];
-	bool linked;               /* `given` is a link of ours */
-	bool ours;                 /* nothing of others lay in it: may be removed whole */
-	bool fresh;                /* no cluster yet */
+	bool linked; /* `given` is a link of ours */
+	bool ours;   /* nothing of others lay in it: may be removed whole */
+	bool fresh;  /* no cluster yet */
 	int lock;
 };
 

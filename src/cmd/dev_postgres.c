@@ -57,7 +57,8 @@ static int on_entry(const char *path, const struct stat *status, int type, struc
 	return remove(path);
 }
 
-bool dev_postgres_init(const struct dev_home *home, const struct child_user *user, bool keep, int log, char ret_why[512])
+bool dev_postgres_init(const struct dev_home *home, const struct child_user *user, bool keep, int log,
+                       char ret_why[512])
 {
 	char made[PATH_MAX], final[PATH_MAX], program[PATH_MAX];
 	dev_home_path(home, "postgres.new", made);
@@ -70,8 +71,13 @@ bool dev_postgres_init(const struct dev_home *home, const struct child_user *use
 	                      "--auth-host=reject", "--no-instructions",
 	                      /* What is thrown away at the end need not survive a power cut while it is being made. */
 	                      keep ? NULL : "--no-sync", NULL};
-	struct child_options options = {.programs = (const char *[]){program, NULL}, .argv = argv, .user = user,
-	                                .parent_death_signal = SIGKILL, .output = log, .log = log, .directory = made};
+	struct child_options options = {.programs = (const char *[]){program, NULL},
+	                                .argv = argv,
+	                                .user = user,
+	                                .parent_death_signal = SIGKILL,
+	                                .output = log,
+	                                .log = log,
+	                                .directory = made};
 	pid_t pid = child_start(&options);
 	if (pid < 0)
 		return cmd_refuse(ret_why, "cannot run %s: %s", program, strerror(errno));
@@ -92,12 +98,40 @@ pid_t dev_postgres_start(const struct dev_home *home, const struct child_user *u
 	CHECK(snprintf(program, sizeof program, "%s/postgres", bindir) < (int)sizeof program);
 	snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", home->sockets);
 	/* Settings of the server belong to the start, not to postgresql.conf: a second start has today's. */
-	const char *argv[] = {"postgres", "-D", data, "-p", "5432", "-c", "listen_addresses=", "-c", sockets,
-	                      "-c", "unix_socket_permissions=0700", "-c", "max_connections=100", "-c", "shared_buffers=128MB",
-	                      "-c", "jit=off", "-c", "logging_collector=off", "-c", "log_timezone=UTC", "-c", "timezone=UTC",
-	                      "-c", "lc_messages=C", "-c", "cluster_name=lastunit-dev", NULL};
-	struct child_options options = {.programs = (const char *[]){program, NULL}, .argv = argv, .user = user,
-	                                .parent_death_signal = SIGINT /* fast shutdown */, .output = output, .log = log,
+	const char *argv[] = {"postgres",
+	                      "-D",
+	                      data,
+	                      "-p",
+	                      "5432",
+	                      "-c",
+	                      "listen_addresses=",
+	                      "-c",
+	                      sockets,
+	                      "-c",
+	                      "unix_socket_permissions=0700",
+	                      "-c",
+	                      "max_connections=100",
+	                      "-c",
+	                      "shared_buffers=128MB",
+	                      "-c",
+	                      "jit=off",
+	                      "-c",
+	                      "logging_collector=off",
+	                      "-c",
+	                      "log_timezone=UTC",
+	                      "-c",
+	                      "timezone=UTC",
+	                      "-c",
+	                      "lc_messages=C",
+	                      "-c",
+	                      "cluster_name=lastunit-dev",
+	                      NULL};
+	struct child_options options = {.programs = (const char *[]){program, NULL},
+	                                .argv = argv,
+	                                .user = user,
+	                                .parent_death_signal = SIGINT /* fast shutdown */,
+	                                .output = output,
+	                                .log = log,
 	                                .directory = data};
 	return child_start(&options);
 }
@@ -135,7 +169,7 @@ struct pg *dev_postgres_connect(const char *url, char ret_why[512])
 			pg_free(pg);
 			return NULL;
 		}
-		clock_sleep_until(deadline_in_ms(100));   /* pg_connect tries no more often */
+		clock_sleep_until(deadline_in_ms(100)); /* pg_connect tries no more often */
 	}
 	return pg;
 }
@@ -148,7 +182,7 @@ static bool create_database(const struct dev_home *home, char ret_why[512])
 	if (!pg)
 		return false;
 	bool made = pg_command(pg, "CREATE DATABASE lastunit", deadline_in_ms(MIGRATE_MS)) == LU_OK ||
-	            strcmp(pg_error(pg)->sqlstate, "42P04") == 0;   /* duplicate_database: an earlier start made it */
+	            strcmp(pg_error(pg)->sqlstate, "42P04") == 0; /* duplicate_database: an earlier start made it */
 	if (!made)
 		cmd_refuse(ret_why, "cannot create the database: %s", pg_error(pg)->message);
 	pg_free(pg);

@@ -16,8 +16,8 @@
 
 #include "cmd/dev.h"
 
-static const char *const programs[] = {"/usr/bin/redis-server", "/usr/local/bin/redis-server", "/usr/bin/redis-check-rdb",
-                                       NULL};
+static const char *const programs[] = {"/usr/bin/redis-server", "/usr/local/bin/redis-server",
+                                       "/usr/bin/redis-check-rdb", NULL};
 
 bool dev_redis_find(char ret_why[512])
 {
@@ -36,12 +36,35 @@ pid_t dev_redis_start(const struct dev_home *home, const struct child_user *user
 {
 	char path[64];
 	socket_path(home, path);
-	const char *argv[] = {"redis-server", "--port", "0", "--unixsocket", path, "--unixsocketperm", "700", "--save", "",
-	                      "--appendonly", "no", "--maxmemory-policy", "noeviction", "--enable-debug-command", "local",
-	                      "--dir", home->sockets, "--daemonize", "no", "--always-show-logo", "no", NULL};
-	struct child_options options = {.programs = programs, .argv = argv, .user = user,
+	const char *argv[] = {"redis-server",
+	                      "--port",
+	                      "0",
+	                      "--unixsocket",
+	                      path,
+	                      "--unixsocketperm",
+	                      "700",
+	                      "--save",
+	                      "",
+	                      "--appendonly",
+	                      "no",
+	                      "--maxmemory-policy",
+	                      "noeviction",
+	                      "--enable-debug-command",
+	                      "local",
+	                      "--dir",
+	                      home->sockets,
+	                      "--daemonize",
+	                      "no",
+	                      "--always-show-logo",
+	                      "no",
+	                      NULL};
+	struct child_options options = {.programs = programs,
+	                                .argv = argv,
+	                                .user = user,
 	                                .parent_death_signal = SIGKILL /* it keeps nothing, and may be stopped */,
-	                                .output = output, .log = log, .directory = home->sockets};
+	                                .output = output,
+	                                .log = log,
+	                                .directory = home->sockets};
 	return child_start(&options);
 }
 

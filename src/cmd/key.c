@@ -16,30 +16,33 @@
 #include "store/key.h"
 
 #define CALL_MS 10000
-#define DRIFT_PERMILLE 10      /* rho: clocks drift by less than 1 % */
+#define DRIFT_PERMILLE 10 /* rho: clocks drift by less than 1 % */
 #define MARGIN_MS 50
 #define GRACE_S_MAX (7 * 86400)
 
 static const struct manual manual = {
 	.name = "key",
 	.usage = "key create|list|rotate|revoke [options]",
-	.about = "create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
-			 "list     shows principals, keys by their first characters, scopes and times\n"
-			 "rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
-			 "         --grace it waits so long and then revokes them\n"
-			 "revoke   ends a key, named by its first characters\n\n"
-			 "A change is answered when it holds on every instance, about a second later (--lease-ms, as `serve` has it).\n"
-			 "Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
-			 "Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",
+	.about =
+		"create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
+		"list     shows principals, keys by their first characters, scopes and times\n"
+		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
+		"         --grace it waits so long and then revokes them\n"
+		"revoke   ends a key, named by its first characters as `list` shows them\n\n"
+		"A change is answered when it holds on every instance, about a second later (--lease-ms, as `serve` has it).\n"
+		"Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
+		"Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",
 	.shared = "database_url lease_ms log_level",
-	.examples = "  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
-				"  lastunit key list --json\n"
-				"  lastunit key rotate --principal site --grace 3600\n"
-				"  lastunit key revoke --prefix lu_Ab3dEf\n",
-	.exit_codes = "  0  done\n"
-				  "  1  refused: no such principal or key, or the principal has another channel\n"
-				  "  2  wrong usage or configuration\n"
-				  "  3  PostgreSQL cannot be reached\n",
+	.examples =
+		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
+		"  lastunit key list --json\n"
+		"  lastunit key rotate --principal site --grace 3600\n"
+		"  lastunit key revoke --prefix lu_Ab3dEf9K\n",
+	.exit_codes =
+		"  0  done\n"
+		"  1  refused: no such principal or key, or the principal has another channel\n"
+		"  2  wrong usage or configuration\n"
+		"  3  PostgreSQL cannot be reached\n",
 	.positionals_max = 1,
 };
 
@@ -96,7 +99,8 @@ static int run_create(struct key_command *command)
 	enum lu_error error = key_create(command->pg, text_of(command->principal), channel, scopes, deadline_in_ms(CALL_MS),
 	                                 secret);
 	if (error == LU_INVALID_FIELD)
-		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has", command->principal);
+		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has",
+		                command->principal);
 	if (error)
 		return fail_store(command, error);
 	wait_until_everywhere(command);
@@ -164,7 +168,9 @@ static int revoke_old(struct key_command *command, const struct key_row *rows, s
 	clock_sleep_until(deadline_in_ms(command->grace_s * 1000));
 	for (size_t i = 0; i < count; i++) {
 		size_t revoked;
-		enum lu_error error = rows[i].revoked_us ? LU_OK : key_revoke(command->pg, rows[i].prefix, deadline_in_ms(CALL_MS), &revoked);
+		enum lu_error error = rows[i].revoked_us
+		                          ? LU_OK
+		                          : key_revoke(command->pg, rows[i].prefix, deadline_in_ms(CALL_MS), &revoked);
 		if (error)
 			return fail_store(command, error);
 	}
@@ -188,7 +194,8 @@ static int run_rotate(struct key_command *command)
 		if (rows[i].created_us > newest->created_us)
 			newest = &rows[i];
 	char secret[KEY_SECRET_BYTES + 1];
-	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, deadline_in_ms(CALL_MS), secret);
+	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, deadline_in_ms(CALL_MS),
+	                   secret);
 	if (error)
 		return fail_store(command, error);
 	wait_until_everywhere(command);
@@ -204,20 +211,22 @@ static int run_rotate(struct key_command *command)
 	}
 	for (size_t i = 0; i < count; i++)
 		if (!rows[i].revoked_us)
-			fprintf(stderr, "still valid: lastunit key revoke --prefix %.*s\n", (int)rows[i].prefix.size, rows[i].prefix.data);
+			fprintf(stderr, "still valid: lastunit key revoke --prefix %.*s\n", (int)rows[i].prefix.size,
+			        rows[i].prefix.data);
 	return EXIT_OK;
 }
 
 static int run_revoke(struct key_command *command)
 {
-	if (strlen(command->prefix) < 6)
-		return cmd_fail(&manual, EXIT_USAGE, "revoke needs --prefix with the first characters of the key, at least 6");
+	if (!*command->prefix)
+		return cmd_fail(&manual, EXIT_USAGE,
+		                "revoke needs --prefix with the first characters of the key, as `key list` shows them");
 	size_t count = 0;
 	enum lu_error error = key_revoke(command->pg, text_of(command->prefix), deadline_in_ms(CALL_MS), &count);
 	if (error)
 		return fail_store(command, error);
 	if (!count)
-		return cmd_fail(&manual, EXIT_FAILED, "no live key begins with %s", command->prefix);
+		return cmd_fail(&manual, EXIT_FAILED, "no live key is listed as %s", command->prefix);
 	wait_until_everywhere(command);
 	printf("revoked %zu\n", count);
 	return EXIT_OK;
@@ -234,8 +243,10 @@ int cmd_key(int argc, char **argv)
 		{"principal", CONFIG_STRING, "", 1, 100, "", "create, rotate, list: the client's name", &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
-		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the first characters of the key", &command.prefix},
-		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them", &command.grace_s},
+		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key's first characters, as list shows them",
+	     &command.prefix},
+		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them",
+	     &command.grace_s},
 		{"json", CONFIG_BOOL, "0", 0, 1, "", "list: as JSON", &command.json},
 		{0},
 	};

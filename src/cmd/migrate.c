@@ -22,15 +22,18 @@ int cmd_migrate(int argc, char **argv)
 	static const struct manual manual = {
 		.name = "migrate",
 		.usage = "migrate [options]",
-		.about = "Applies the schema migrations that a database lacks, each once, in one transaction. Run it once per\n"
-				 "release, as the owner of the database (it creates the role lastunit_service), before the new `serve`.\n",
+		.about =
+			"Applies the schema migrations that a database lacks, each once, in one transaction. Run it once per\n"
+			"release, as the owner of the database (it creates the role lastunit_service), before the new `serve`.\n",
 		.shared = "database_url log_level",
-		.examples = "  lastunit migrate --database-url postgresql://owner@db.example/shop\n"
-					"  lastunit migrate --check\n",
-		.exit_codes = "  0  the schema is at this binary's version\n"
-					  "  1  a migration failed, and nothing was changed; with --check: migrations are missing\n"
-					  "  2  wrong usage, or the database is newer than this binary\n"
-					  "  3  PostgreSQL cannot be reached\n",
+		.examples =
+			"  lastunit migrate --database-url postgresql://owner@db.example/shop\n"
+			"  lastunit migrate --check\n",
+		.exit_codes =
+			"  0  the schema is at this binary's version\n"
+			"  1  a migration failed, and nothing was changed; with --check: migrations are missing\n"
+			"  2  wrong usage, or the database is newer than this binary\n"
+			"  3  PostgreSQL cannot be reached\n",
 	};
 	struct config config;
 	int positionals, code = cmd_begin(&manual, &config, options, argc, argv, &positionals);
@@ -46,7 +49,11 @@ int cmd_migrate(int argc, char **argv)
 	bool lost = !done && !pg_connected(pg);
 	pg_free(pg);
 	if (!done)
-		return cmd_fail(&manual, lost ? EXIT_BACKEND : report.found > report.known ? EXIT_USAGE : EXIT_FAILED, "%s", why);
+		return cmd_fail(&manual,
+		                lost                          ? EXIT_BACKEND
+		                : report.found > report.known ? EXIT_USAGE
+		                                              : EXIT_FAILED,
+		                "%s", why);
 	if (report.found == report.now)
 		printf("schema %" PRId64 ": nothing to do\n", report.now);
 	else

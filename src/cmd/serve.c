@@ -19,22 +19,25 @@
 #include "http/auth.h"
 #include "inventory/inventory.h"
 
-#define STACK_BYTES (1024 * 1024)   /* the default of 8 MiB a thread is only address space, but containers count it */
+#define STACK_BYTES (1024 * 1024) /* the default of 8 MiB a thread is only address space, but containers count it */
 #define ARENAS_MAX 2
 
 static const struct manual manual = {
 	.name = "serve",
 	.usage = "serve [options]",
-	.about = "Serves the HTTP API. Any number of instances may run side by side on one PostgreSQL and one Redis. Run\n"
-			 "`lastunit migrate` first. SIGTERM or SIGINT: stops listening, answers what runs, ends; a second one: ends at\n"
-			 "once.\n",
+	.about =
+		"Serves the HTTP API. Any number of instances may run side by side on one PostgreSQL and one Redis. Run\n"
+		"`lastunit migrate` first. SIGTERM or SIGINT: stops listening, answers what runs, ends; a second one: ends at\n"
+		"once.\n",
 	.shared = "*",
-	.examples = "  lastunit serve --database-url postgresql://lastunit@db.example/shop --redis-url redis://cache.example\n"
-				"  LASTUNIT_LISTEN=0.0.0.0:8080 lastunit serve\n",
-	.exit_codes = "  0  ended on a signal, everything answered\n"
-				  "  1  ended at once on a second signal\n"
-				  "  2  wrong usage or configuration, an address in use, a schema that is older or newer than this binary\n"
-				  "  3  PostgreSQL cannot be reached at the start\n",
+	.examples =
+		"  lastunit serve --database-url postgresql://lastunit@db.example/shop --redis-url redis://cache.example\n"
+		"  LASTUNIT_LISTEN=0.0.0.0:8080 lastunit serve\n",
+	.exit_codes =
+		"  0  ended on a signal, everything answered\n"
+		"  1  ended at once on a second signal\n"
+		"  2  wrong usage or configuration, an address in use, a schema that is older or newer than this binary\n"
+		"  3  PostgreSQL cannot be reached at the start\n",
 };
 
 static void on_second_signal(int signal)
