@@ -55,8 +55,7 @@ static bool find_principal(struct request *request, struct text value, const cha
 		return false;
 	}
 	if (value.size <= sizeof memory->value) {
-		*memory = (struct auth_memory){.generation = generation, .size = value.size,
-		                               .principal = request->principal};
+		*memory = (struct auth_memory){.generation = generation, .size = value.size, .principal = request->principal};
 		memcpy(memory->value, value.data, value.size);
 	}
 	return true;
@@ -66,14 +65,15 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 {
 	struct text value;
 	CHECK(the_keyring);
-	*ret_why = "";       /* no key at all: the table's own advice */
+	*ret_why = ""; /* no key at all: the table's own advice */
 	if (!request_header(request, "Authorization", &value) || !find_principal(request, value, ret_why))
 		return LU_UNAUTHORIZED;
 	unsigned missing = scopes & ~request->principal.scopes;
 	if (missing) {
 		/* One at a time: the lowest bit. */
 		*ret_why = arena_printf(request_arena(request), "The key lacks the scope `%s`.",
-		                        scope_name((enum scope)(missing & -missing))).data;
+		                        scope_name((enum scope)(missing & -missing)))
+		               .data;
 		return LU_FORBIDDEN;
 	}
 	request->authorized = true;

@@ -10,18 +10,21 @@
 #include "lastunit/error.h"
 #include "lastunit/types.h"
 
-#define CHUNK_EXTRA_BYTES_MAX 4096       /* extensions and trailers of one body, together */
+#define CHUNK_EXTRA_BYTES_MAX 4096 /* extensions and trailers of one body, together */
 
 struct chunk {
 	int state;
-	uint32_t left;                   /* size being read, then bytes left of this chunk's data */
+	uint32_t left; /* size being read, then bytes left of this chunk's data */
 	uint32_t extra_bytes;
-	uint64_t size;                   /* of the body so far */
+	uint64_t size; /* of the body so far */
 	uint8_t digits;
 	bool done;
 };
 
-static inline void chunk_init(struct chunk *chunk) { *chunk = (struct chunk){0}; }
+static inline void chunk_init(struct chunk *chunk)
+{
+	*chunk = (struct chunk){0};
+}
 
 /* Takes bytes from the front of *io_bytes, at most to the next run of data or to the end of the body. *ret_data is
  * that run (borrowed; size 0: none came). Call again while there are bytes and chunk->done is false.

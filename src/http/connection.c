@@ -105,8 +105,7 @@ static void begin_body(struct connection *connection, const struct scan *scan)
 		/* Small bodies cost no allocation of their own; large ones grow as they come, so that a mere announcement
 		 * takes no memory. */
 		if (scan->content_length <= BODY_IN_ARENA_BYTES_MAX) {
-			connection->body_at = arena_alloc(request_arena(&connection->request),
-			                                  (size_t)scan->content_length + 1);
+			connection->body_at = arena_alloc(request_arena(&connection->request), (size_t)scan->content_length + 1);
 			connection->request.body.data = connection->body_at;
 		}
 	}
@@ -125,12 +124,12 @@ static bool take_head(struct connection *connection, const char *bytes, size_t s
 	struct scan scan;
 	const char *why = "";
 	enum lu_error error = scan_headers(block, &scan, &why);
+	if (!error && scan.content_length > BODY_BYTES_MAX)
+		error = LU_PAYLOAD_TOO_LARGE;
 	if (!error)
 		error = parser_read(block, &scan, request_arena(request), &request->head, &why);
 	if (!error && scan.expect == SCAN_EXPECT_OTHER)
 		error = LU_EXPECTATION_FAILED;
-	else if (!error && scan.content_length > BODY_BYTES_MAX)
-		error = LU_PAYLOAD_TOO_LARGE;
 	if (error) {
 		refuse(connection, error, why);
 		return false;
@@ -300,8 +299,9 @@ static void settle(struct connection *connection)
 		if (connection->ended)
 			connection_close(connection);
 		else
-			loop_set_deadline(loop, connection, connection->started_ns + (connection->state == CONNECTION_HEAD ?
-			                                                              times->header_ns : times->body_ns));
+			loop_set_deadline(loop, connection,
+			                  connection->started_ns +
+			                      (connection->state == CONNECTION_HEAD ? times->header_ns : times->body_ns));
 		break;
 	case CONNECTION_LINGER:
 		break;
@@ -369,7 +369,7 @@ void connection_close(struct connection *connection)
 	if (connection->resuming)
 		LIST_REMOVE(connection, resumable);
 	LIST_REMOVE(connection, all);
-	bufferevent_free(connection->bev);       /* closes the socket */
+	bufferevent_free(connection->bev); /* closes the socket */
 	connection->bev = NULL;
 	atomic_fetch_sub_explicit(&loop->connection_count, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&loop->server->connection_count, 1, memory_order_relaxed);
@@ -425,8 +425,7 @@ static void on_end(struct bufferevent *bev, short what, void *context)
 
 void connection_arrive(struct mailbox_item *item)
 {
-	struct connection *connection =
-		(struct connection *)((char *)item - offsetof(struct connection, arrival));
+	struct connection *connection = (struct connection *)((char *)item - offsetof(struct connection, arrival));
 	struct server_loop *loop = connection->loop;
 	connection->bev = bufferevent_socket_new(loop->base, connection->fd, BEV_OPT_CLOSE_ON_FREE);
 	CHECK(connection->bev);

@@ -26,7 +26,7 @@
 
 #define BODY_BYTES_MAX ((int64_t)1024 * 1024)
 #define BODY_IN_ARENA_BYTES_MAX ((int64_t)16 * 1024)
-#define INPUT_BYTES_MAX ((size_t)20 * 1024)      /* buffered unparsed: a full header block and a little */
+#define INPUT_BYTES_MAX ((size_t)20 * 1024) /* buffered unparsed: a full header block and a little */
 #define LINGER_MS 2000
 #define LINGER_BYTES_MAX ((size_t)64 * 1024 * 1024)
 #define AUTH_MEMORY_BYTES 112
@@ -50,7 +50,7 @@ struct query {
 
 struct request {
 	struct connection *connection;
-	struct loop_arena *arena;            /* NULL: no request is open */
+	struct loop_arena *arena; /* NULL: no request is open */
 	struct http_head head;
 	struct text path;
 	struct query query;
@@ -64,7 +64,7 @@ struct request {
 	const char *json_why;
 	bool authorized;
 	struct principal principal;
-	int64_t complete_ns;                 /* when its last byte was read */
+	int64_t complete_ns; /* when its last byte was read */
 	void *context;
 };
 
@@ -86,34 +86,34 @@ struct auth_memory {
 };
 
 struct connection {
-	struct mailbox_item arrival;         /* on its way from loop 0 to its own */
+	struct mailbox_item arrival; /* on its way from loop 0 to its own */
 	struct server_loop *loop;
-	struct bufferevent *bev;             /* NULL: the client is gone */
+	struct bufferevent *bev; /* NULL: the client is gone */
 	int fd;
 	LIST_ENTRY(connection) all;
 	LIST_ENTRY(connection) due;
 	LIST_ENTRY(connection) resumable;
 	int64_t deadline_ns;
-	int64_t due_tick;                    /* of its slot in the wheel; 0: hangs in none */
+	int64_t due_tick; /* of its slot in the wheel; 0: hangs in none */
 
 	enum connection_state state;
-	bool processing;                     /* connection_process() is at work above us */
+	bool processing; /* connection_process() is at work above us */
 	bool writing;
-	bool broken;                         /* the socket failed */
-	bool ended;                          /* the client sends no more (it may still read) */
-	bool close_after;                    /* the next answer says `Connection: close` */
-	bool refused;                        /* linger after the answer */
-	bool say_keep_alive;                 /* an HTTP/1.0 client must be told */
+	bool broken;         /* the socket failed */
+	bool ended;          /* the client sends no more (it may still read) */
+	bool close_after;    /* the next answer says `Connection: close` */
+	bool refused;        /* linger after the answer */
+	bool say_keep_alive; /* an HTTP/1.0 client must be told */
 	bool crlf_skipped;
-	bool over_limit;                     /* accepted only to be told 503 */
+	bool over_limit; /* accepted only to be told 503 */
 	bool resuming;
 
-	size_t head_seen;                    /* bytes of the block already scanned */
-	int64_t started_ns;                  /* first byte of the request; in IDLE: since when */
+	size_t head_seen;   /* bytes of the block already scanned */
+	int64_t started_ns; /* first byte of the request; in IDLE: since when */
 	int64_t write_deadline_ns;
-	int64_t body_left;                   /* -1: chunked */
+	int64_t body_left; /* -1: chunked */
 	struct chunk chunk;
-	char *body_at;                       /* the next byte of a body in the arena; NULL: it grows in body_buffer */
+	char *body_at; /* the next byte of a body in the arena; NULL: it grows in body_buffer */
 	struct buffer body_buffer;
 	size_t linger_bytes;
 	struct auth_memory auth;

@@ -70,7 +70,7 @@ static void turn_slot(struct server_loop *loop, struct connection_list *slot)
 static void turn_wheel(struct server_loop *loop)
 {
 	int64_t tick_now = loop->now_ns / TICK_NS;
-	if (tick_now - loop->tick >= LOOP_SLOTS)     /* the machine slept: one turn finds them all */
+	if (tick_now - loop->tick >= LOOP_SLOTS) /* the machine slept: one turn finds them all */
 		loop->tick = tick_now - LOOP_SLOTS;
 	while (loop->tick < tick_now) {
 		loop->tick++;
@@ -260,6 +260,8 @@ void *loop_main(void *context)
 		loop->context = hooks->loop_start(loop, hooks->context);
 	sem_post(&loop->server->started);
 	event_base_dispatch(loop->base);
+	/* libevent closes the sockets of freed bufferevents in a later round: this one. */
+	event_base_loop(loop->base, EVLOOP_NONBLOCK);
 	while (!loop->abandoned && mailbox_deliver(&loop->mailbox))
 		;
 	if (hooks->loop_stop)

@@ -20,11 +20,11 @@
 #include "http/server.h"
 
 #define LOOP_TICK_MS 50
-#define LOOP_SLOTS 512                        /* 25 s; later deadlines are looked at again by then */
-#define LOOP_ARENAS_MAX 64                    /* spare arenas kept */
+#define LOOP_SLOTS 512     /* 25 s; later deadlines are looked at again by then */
+#define LOOP_ARENAS_MAX 64 /* spare arenas kept */
 #define LOOP_ARENA_BLOCK_BYTES ((size_t)8 * 1024)
-#define LOOP_OUT_BYTES_MAX ((size_t)64 * 1024)   /* answers gathered before they are sent */
-#define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024)   /* large bodies held at once; beyond, 503 */
+#define LOOP_OUT_BYTES_MAX ((size_t)64 * 1024)          /* answers gathered before they are sent */
+#define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024) /* large bodies held at once; beyond, 503 */
 
 struct connection;
 struct evconnlistener;
@@ -47,29 +47,29 @@ struct server_loop {
 	struct mailbox mailbox;
 	struct event *mailbox_event, *tick_event, *resume_event;
 	pthread_t thread;
-	void *context;                            /* what loop_start returned */
-	atomic_int connection_count;              /* read by loop 0 to find the emptiest loop */
+	void *context;               /* what loop_start returned */
+	atomic_int connection_count; /* read by loop 0 to find the emptiest loop */
 
-	int64_t now_ns;                           /* as of the event being handled */
-	int64_t tick;                             /* the last one turned */
+	int64_t now_ns; /* as of the event being handled */
+	int64_t tick;   /* the last one turned */
 	struct connection_list wheel[LOOP_SLOTS];
-	struct connection_list connections;       /* all of them */
-	struct connection_list resumable;         /* with bytes buffered behind an answer given later */
-	size_t running;                           /* requests in the hands of handlers */
-	size_t body_bytes;                        /* in body_buffers */
+	struct connection_list connections; /* all of them */
+	struct connection_list resumable;   /* with bytes buffered behind an answer given later */
+	size_t running;                     /* requests in the hands of handlers */
+	size_t body_bytes;                  /* in body_buffers */
 
 	struct loop_arena *arenas;
 	size_t arena_count;
-	struct buffer out;                        /* answers of the connection being processed */
-	struct buffer out_later;                  /* an answer given outside of that */
-	struct buffer scratch;                    /* a problem body */
-	char date[64];                            /* "Date: …\r\n" */
+	struct buffer out;       /* answers of the connection being processed */
+	struct buffer out_later; /* an answer given outside of that */
+	struct buffer scratch;   /* a problem body */
+	char date[64];           /* "Date: …\r\n" */
 	size_t date_size;
 	int64_t date_second;
 
 	struct mailbox_item drain_item;
 	bool draining;
-	bool abandoned;                           /* requests never answered: memory must stay */
+	bool abandoned; /* requests never answered: memory must stay */
 	int64_t drain_deadline_ns;
 };
 
@@ -80,13 +80,13 @@ struct server {
 	int64_t connections_max;
 	atomic_int connection_count;
 	int listen_fd;
-	struct evconnlistener *listener;          /* loop 0's */
+	struct evconnlistener *listener; /* loop 0's */
 	bool listener_paused;
 	struct mailbox_item listen_item, stop_item;
 	sem_t started;
 	char address[80];
 	bool stopped;
-	size_t loop_last;                         /* that was given a connection; loop 0's */
+	size_t loop_last; /* that was given a connection; loop 0's */
 	size_t loop_count;
 	struct server_loop loops[];
 };

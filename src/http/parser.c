@@ -58,7 +58,7 @@ static int on_complete(http_parser *parser)
 	reading->content_length = parser->content_length;
 	reading->chunked = parser->flags & F_CHUNKED;
 	reading->head->keep_alive = http_should_keep_alive(parser);
-	return 1;   /* no body is fed to it */
+	return 1; /* no body is fed to it */
 }
 
 static const http_parser_settings settings = {
@@ -71,13 +71,20 @@ static const http_parser_settings settings = {
 static enum http_method method_of(unsigned method)
 {
 	switch (method) {
-	case HTTP_GET: return HTTP_METHOD_GET;
-	case HTTP_HEAD: return HTTP_METHOD_HEAD;
-	case HTTP_POST: return HTTP_METHOD_POST;
-	case HTTP_PUT: return HTTP_METHOD_PUT;
-	case HTTP_DELETE: return HTTP_METHOD_DELETE;
-	case HTTP_OPTIONS: return HTTP_METHOD_OPTIONS;
-	default: return 0;
+	case HTTP_GET:
+		return HTTP_METHOD_GET;
+	case HTTP_HEAD:
+		return HTTP_METHOD_HEAD;
+	case HTTP_POST:
+		return HTTP_METHOD_POST;
+	case HTTP_PUT:
+		return HTTP_METHOD_PUT;
+	case HTTP_DELETE:
+		return HTTP_METHOD_DELETE;
+	case HTTP_OPTIONS:
+		return HTTP_METHOD_OPTIONS;
+	default:
+		return 0;
 	}
 }
 

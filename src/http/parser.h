@@ -16,11 +16,11 @@ struct http_field {
 };
 
 struct http_head {
-	enum http_method method;       /* 0: a method this service does not know */
+	enum http_method method; /* 0: a method this service does not know */
 	struct text target;
-	struct http_field *fields;     /* in the arena, in the order sent */
+	struct http_field *fields; /* in the arena, in the order sent */
 	size_t field_count;
-	bool keep_alive;               /* as version and Connection say */
+	bool keep_alive; /* as version and Connection say */
 };
 
 /* Texts point into block, which outlives the head. LU_MALFORMED_REQUEST with *ret_why when the library refuses the

@@ -53,8 +53,11 @@ static void split_target(struct request *request, struct text *ret_query)
 
 static struct text allow_list(struct request *request, unsigned allow)
 {
-	static const struct { enum http_method method; const char *name; } names[] = {
-		{HTTP_METHOD_GET, "GET"}, {HTTP_METHOD_HEAD, "HEAD"}, {HTTP_METHOD_POST, "POST"},
+	static const struct {
+		enum http_method method;
+		const char *name;
+	} names[] = {
+		{HTTP_METHOD_GET, "GET"}, {HTTP_METHOD_HEAD, "HEAD"},     {HTTP_METHOD_POST, "POST"},
 		{HTTP_METHOD_PUT, "PUT"}, {HTTP_METHOD_DELETE, "DELETE"}, {HTTP_METHOD_OPTIONS, "OPTIONS"},
 	};
 	struct text list = {0};
@@ -188,8 +191,8 @@ enum lu_error request_json(struct request *request, json_t **ret_value, const ch
 	if (!request->json_read) {
 		request->json_read = true;
 		const char *why = "";
-		request->json_error = says_json(request) ? json_parse(request->body, &request->json, &why) :
-			LU_UNSUPPORTED_MEDIA_TYPE;
+		request->json_error = says_json(request) ? json_parse(request->body, &request->json, &why)
+		                                         : LU_UNSUPPORTED_MEDIA_TYPE;
 		/* The parser's sentence lives until its next call only. */
 		request->json_why = arena_text(request_arena(request), text_of(why)).data;
 	}
@@ -232,7 +235,7 @@ struct text request_query_check(const struct request *request, const char *const
 		while (*known && !text_equal(name, text_of(*known)))
 			known++;
 		if (!*known)
-			return name.size ? name : TEXT("=");     /* "=5": a value without a name */
+			return name.size ? name : TEXT("="); /* "=5": a value without a name */
 	}
 	return (struct text){0};
 }
@@ -266,59 +269,58 @@ void request_add_header(struct request *request, const char *name, struct text v
 	request->fields_end = &field->next;
 }
 
-#define STATUS(code, reason) case code: return TEXT("HTTP/1.1 " #code " " reason "\r\n")
-
-static struct text status_line(int status, char room[32])
+static const char *reason_of(int status)
 {
-	switch (status) {
-	STATUS(200, "OK");
-	STATUS(201, "Created");
-	STATUS(202, "Accepted");
-	STATUS(204, "No Content");
-	STATUS(301, "Moved Permanently");
-	STATUS(302, "Found");
-	STATUS(303, "See Other");
-	STATUS(304, "Not Modified");
-	STATUS(307, "Temporary Redirect");
-	STATUS(308, "Permanent Redirect");
-	STATUS(400, "Bad Request");
-	STATUS(401, "Unauthorized");
-	STATUS(403, "Forbidden");
-	STATUS(404, "Not Found");
-	STATUS(405, "Method Not Allowed");
-	STATUS(406, "Not Acceptable");
-	STATUS(408, "Request Timeout");
-	STATUS(409, "Conflict");
-	STATUS(410, "Gone");
-	STATUS(412, "Precondition Failed");
-	STATUS(413, "Content Too Large");
-	STATUS(414, "URI Too Long");
-	STATUS(415, "Unsupported Media Type");
-	STATUS(417, "Expectation Failed");
-	STATUS(422, "Unprocessable Content");
-	STATUS(429, "Too Many Requests");
-	STATUS(431, "Request Header Fields Too Large");
-	STATUS(500, "Internal Server Error");
-	STATUS(502, "Bad Gateway");
-	STATUS(503, "Service Unavailable");
-	STATUS(504, "Gateway Timeout");
-	STATUS(505, "HTTP Version Not Supported");
-	default: break;
-	}
-	/* RFC 9112, 4: the reason may be empty. */
+	static const char *const reasons[] = {
+		[200] = "OK",
+		[201] = "Created",
+		[202] = "Accepted",
+		[204] = "No Content",
+		[301] = "Moved Permanently",
+		[302] = "Found",
+		[303] = "See Other",
+		[304] = "Not Modified",
+		[307] = "Temporary Redirect",
+		[308] = "Permanent Redirect",
+		[400] = "Bad Request",
+		[401] = "Unauthorized",
+		[403] = "Forbidden",
+		[404] = "Not Found",
+		[405] = "Method Not Allowed",
+		[406] = "Not Acceptable",
+		[408] = "Request Timeout",
+		[409] = "Conflict",
+		[410] = "Gone",
+		[412] = "Precondition Failed",
+		[413] = "Content Too Large",
+		[414] = "URI Too Long",
+		[415] = "Unsupported Media Type",
+		[417] = "Expectation Failed",
+		[422] = "Unprocessable Content",
+		[429] = "Too Many Requests",
+		[431] = "Request Header Fields Too Large",
+		[500] = "Internal Server Error",
+		[502] = "Bad Gateway",
+		[503] = "Service Unavailable",
+		[504] = "Gateway Timeout",
+		[505] = "HTTP Version Not Supported",
+	};
 	CHECK(status >= 200 && status <= 599);
-	int size = snprintf(room, 32, "HTTP/1.1 %d \r\n", status);
-	return (struct text){room, (size_t)size};
+	const char *reason = (size_t)status < sizeof reasons / sizeof reasons[0] ? reasons[status] : NULL;
+	return reason ? reason : ""; /* RFC 9112, 4: it may be empty */
 }
 
 static void write_answer(struct request *request, struct buffer *out, int status, const char *type, struct text body)
 {
 	struct connection *connection = request->connection;
 	struct server_loop *loop = connection->loop;
-	bool bodiless = status == 204 || status == 304;      /* RFC 9110, 6.4.1 */
-	char room[32];
+	bool bodiless = status == 204 || status == 304; /* RFC 9110, 6.4.1 */
 	buffer_reserve(out, body.size + 512);
-	buffer_add_text(out, status_line(status, room));
+	buffer_add_text(out, TEXT("HTTP/1.1 "));
+	buffer_add_int(out, status);
+	buffer_add_char(out, ' ');
+	buffer_add_string(out, reason_of(status));
+	buffer_add_text(out, TEXT("\r\n"));
 	buffer_add(out, loop->date, loop->date_size);
 	if (type && !bodiless) {
 		buffer_add_text(out, TEXT("Content-Type: "));
@@ -353,14 +355,14 @@ static void count_answer(const struct request *request, int status, int64_t now_
 		metric_add(METRIC_HTTP_ERRORS_5XX, 1);
 	else if (status >= 400)
 		metric_add(METRIC_HTTP_ERRORS_4XX, 1);
-	if (request->complete_ns)            /* else it was refused before it was complete */
+	if (request->complete_ns) /* else it was refused before it was complete */
 		metric_observe_ns(METRIC_HTTP_SECONDS, now_ns - request->complete_ns);
 }
 
 void request_reply(struct request *request, int status, const char *content_type, struct text body)
 {
 	struct connection *connection = request->connection;
-	CHECK(request->arena);               /* answered once, not twice */
+	CHECK(request->arena); /* answered once, not twice */
 	count_answer(request, status, loop_read_clock(connection->loop));
 	if (connection->loop->draining)
 		connection->close_after = true;

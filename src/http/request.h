@@ -18,8 +18,14 @@
 
 struct request;
 
-enum http_method { HTTP_METHOD_GET = 1, HTTP_METHOD_HEAD = 2, HTTP_METHOD_POST = 4, HTTP_METHOD_PUT = 8, HTTP_METHOD_DELETE = 16,
-                   HTTP_METHOD_OPTIONS = 32 };
+enum http_method {
+	HTTP_METHOD_GET = 1,
+	HTTP_METHOD_HEAD = 2,
+	HTTP_METHOD_POST = 4,
+	HTTP_METHOD_PUT = 8,
+	HTTP_METHOD_DELETE = 16,
+	HTTP_METHOD_OPTIONS = 32
+};
 
 enum http_method request_method(const struct request *request);
 struct arena *request_arena(struct request *request);

@@ -20,7 +20,7 @@ static bool fits(const char *pattern, struct text path, struct text params[ROUTE
 			const char *slash = memchr(at, '/', (size_t)(end - at));
 			const char *stop = slash ? slash : end;
 			if (stop == at)
-				return false;      /* an empty segment is no value */
+				return false; /* an empty segment is no value */
 			CHECK(count < ROUTE_PARAMS_MAX);
 			params[count++] = (struct text){at, (size_t)(stop - at)};
 			at = stop;
@@ -37,8 +37,8 @@ static bool fits(const char *pattern, struct text path, struct text params[ROUTE
 }
 
 enum route_match router_match(const struct router *router, unsigned method, struct text path,
-                              const struct route **ret_route, struct text params[ROUTE_PARAMS_MAX],
-                              size_t *ret_count, unsigned *ret_allow)
+                              const struct route **ret_route, struct text params[ROUTE_PARAMS_MAX], size_t *ret_count,
+                              unsigned *ret_allow)
 {
 	/* HEAD is answered where GET is. */
 	unsigned wanted = method == HTTP_METHOD_HEAD ? HTTP_METHOD_HEAD | HTTP_METHOD_GET : method;

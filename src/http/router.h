@@ -14,10 +14,10 @@ struct request;
 #define ROUTE_PARAMS_MAX 4
 
 struct route {
-	unsigned methods;                            /* enum http_method, or-ed */
-	const char *pattern;                         /* "/v1/skus/{}/ledger" */
-	unsigned scopes;                             /* every one needed; 0: no key needed */
-	void (*handle)(struct request *request);     /* called when scopes are met */
+	unsigned methods;                        /* enum http_method, or-ed */
+	const char *pattern;                     /* "/v1/skus/{}/ledger" */
+	unsigned scopes;                         /* every one needed; 0: no key needed */
+	void (*handle)(struct request *request); /* called when scopes are met */
 };
 
 struct router {
@@ -29,7 +29,7 @@ enum route_match { ROUTE_FOUND, ROUTE_NOT_FOUND, ROUTE_METHOD_NOT_ALLOWED };
 /* Several routes of one pattern may differ in methods. *ret_allow: all methods of the pattern.
  * params are the raw segments, undecoded. */
 enum route_match router_match(const struct router *router, unsigned method, struct text path,
-                              const struct route **ret_route, struct text params[ROUTE_PARAMS_MAX],
-                              size_t *ret_count, unsigned *ret_allow);
+                              const struct route **ret_route, struct text params[ROUTE_PARAMS_MAX], size_t *ret_count,
+                              unsigned *ret_allow);
 
 #endif

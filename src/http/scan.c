@@ -19,20 +19,48 @@
 enum { IN_TEXT = 1, IN_TOKEN = 2, IN_TARGET = 4, IN_HOST = 8, IN_DIGIT = 16 };
 
 #define ALNUM (IN_TEXT | IN_TOKEN | IN_TARGET | IN_HOST)
-#define MARK (IN_TEXT | IN_TOKEN | IN_TARGET)           /* the marks that may stand in a token */
+#define MARK (IN_TEXT | IN_TOKEN | IN_TARGET) /* the marks that may stand in a token */
 #define OTHER (IN_TEXT | IN_TARGET)
 
 static const unsigned char classes[256] = {
-	['\t'] = IN_TEXT, [' '] = IN_TEXT, ['#'] = IN_TEXT | IN_TOKEN,
-	['0' ... '9'] = ALNUM | IN_DIGIT, ['a' ... 'z'] = ALNUM, ['A' ... 'Z'] = ALNUM,
-	['!'] = MARK | IN_HOST, ['$'] = MARK | IN_HOST, ['%'] = MARK | IN_HOST, ['&'] = MARK | IN_HOST,
-	['\''] = MARK | IN_HOST, ['*'] = MARK | IN_HOST, ['+'] = MARK | IN_HOST, ['-'] = MARK | IN_HOST,
-	['.'] = MARK | IN_HOST, ['_'] = MARK | IN_HOST, ['~'] = MARK | IN_HOST, ['^'] = MARK, ['`'] = MARK,
-	['|'] = MARK, ['('] = OTHER | IN_HOST, [')'] = OTHER | IN_HOST, [';'] = OTHER | IN_HOST,
-	['='] = OTHER | IN_HOST, [':'] = OTHER | IN_HOST, ['['] = OTHER | IN_HOST, [']'] = OTHER | IN_HOST,
-	['"'] = OTHER, [','] = OTHER, ['/'] = OTHER, ['<'] = OTHER, ['>'] = OTHER, ['?'] = OTHER, ['@'] = OTHER,
-	['\\'] = OTHER, ['{'] = OTHER, ['}'] = OTHER,
-	[0x80 ... 0xff] = IN_TEXT,                      /* obs-text: opaque, allowed in values only */
+	['\t'] = IN_TEXT,
+	[' '] = IN_TEXT,
+	['#'] = IN_TEXT | IN_TOKEN,
+	['0' ... '9'] = ALNUM | IN_DIGIT,
+	['a' ... 'z'] = ALNUM,
+	['A' ... 'Z'] = ALNUM,
+	['!'] = MARK | IN_HOST,
+	['$'] = MARK | IN_HOST,
+	['%'] = MARK | IN_HOST,
+	['&'] = MARK | IN_HOST,
+	['\''] = MARK | IN_HOST,
+	['*'] = MARK | IN_HOST,
+	['+'] = MARK | IN_HOST,
+	['-'] = MARK | IN_HOST,
+	['.'] = MARK | IN_HOST,
+	['_'] = MARK | IN_HOST,
+	['~'] = MARK | IN_HOST,
+	['^'] = MARK,
+	['`'] = MARK,
+	['|'] = MARK,
+	['('] = OTHER | IN_HOST,
+	[')'] = OTHER | IN_HOST,
+	[';'] = OTHER | IN_HOST,
+	['='] = OTHER | IN_HOST,
+	[':'] = OTHER | IN_HOST,
+	['['] = OTHER | IN_HOST,
+	[']'] = OTHER | IN_HOST,
+	['"'] = OTHER,
+	[','] = OTHER,
+	['/'] = OTHER,
+	['<'] = OTHER,
+	['>'] = OTHER,
+	['?'] = OTHER,
+	['@'] = OTHER,
+	['\\'] = OTHER,
+	['{'] = OTHER,
+	['}'] = OTHER,
+	[0x80 ... 0xff] = IN_TEXT, /* obs-text: opaque, allowed in values only */
 };
 
 static inline bool is(char c, int class)
@@ -58,7 +86,7 @@ static enum lu_error too_large(struct text bytes, const char **ret_why)
 {
 	size_t line_max = SCAN_METHOD_BYTES_MAX + 1 + SCAN_TARGET_BYTES_MAX;
 	size_t looked_at = bytes.size < line_max ? bytes.size : line_max;
-	*ret_why = "";       /* the table's own advice */
+	*ret_why = ""; /* the table's own advice */
 	return memchr(bytes.data, '\n', looked_at) ? LU_HEADERS_TOO_LARGE : LU_URI_TOO_LONG;
 }
 

@@ -15,7 +15,7 @@
 #include "lastunit/error.h"
 #include "lastunit/types.h"
 
-#define SCAN_HEAD_BYTES_MAX ((size_t)16 * 1024)     /* request line and fields, empty line included */
+#define SCAN_HEAD_BYTES_MAX ((size_t)16 * 1024) /* request line and fields, empty line included */
 #define SCAN_TARGET_BYTES_MAX ((size_t)8 * 1024)
 #define SCAN_METHOD_BYTES_MAX 24
 #define SCAN_FIELDS_MAX 100
@@ -23,13 +23,13 @@
 enum scan_expect { SCAN_EXPECT_NONE, SCAN_EXPECT_CONTINUE, SCAN_EXPECT_OTHER };
 
 struct scan {
-	struct text method;          /* a token, known or not */
-	struct text target;          /* starts with '/', visible ASCII without '#' */
-	int minor;                   /* HTTP/1.minor: 0 or 1 */
+	struct text method; /* a token, known or not */
+	struct text target; /* starts with '/', visible ASCII without '#' */
+	int minor;          /* HTTP/1.minor: 0 or 1 */
 	size_t field_count;
-	int64_t content_length;      /* -1: no such field; INT64_MAX: more than fits */
+	int64_t content_length; /* -1: no such field; INT64_MAX: more than fits */
 	bool chunked;
-	enum scan_expect expect;     /* HTTP/1.0 cannot expect: NONE */
+	enum scan_expect expect; /* HTTP/1.0 cannot expect: NONE */
 };
 
 /* Looks for the end of a header block that may still be arriving, refusing what no further byte can mend (a control

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@
 #include "http/loop.h"
 
 #define BACKLOG 1024
-#define REFUSED_AT_ONCE_MAX 64       /* connections beyond the limit that are told so */
+#define DESCRIPTORS_FOR_OTHERS 512
+#define REFUSED_AT_ONCE_MAX 64 /* connections beyond the limit that are told so */
 
 static _Thread_local char why_text[400];
 
@@ -41,7 +43,8 @@ static _Thread_local char why_text[400];
 static bool split_address(const char *address, char host[256], char port[8])
 {
 	const char *colon = strrchr(address, ':');
-	if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+	if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 ||
+	    strspn(colon + 1, "0123456789") != strlen(colon + 1))
 		return false;
 	const char *from = address, *to = colon;
 	if (*from == '[') {
@@ -50,7 +53,7 @@ static bool split_address(const char *address, char host[256], char port[8])
 		from++;
 		to--;
 	} else if (memchr(from, ':', (size_t)(to - from))) {
-		return false;        /* IPv6 wants its brackets, or nobody knows which colon ends it */
+		return false; /* IPv6 wants its brackets, or nobody knows which colon ends it */
 	}
 	if (to == from || to - from >= 256)
 		return false;
@@ -106,8 +109,8 @@ static void name_address(struct server *server)
 	CHECK(getsockname(server->listen_fd, (struct sockaddr *)&bound, &size) == 0);
 	CHECK(getnameinfo((struct sockaddr *)&bound, size, host, sizeof host, port, sizeof port,
 	                  NI_NUMERICHOST | NI_NUMERICSERV) == 0);
-	snprintf(server->address, sizeof server->address, bound.ss_family == AF_INET6 ? "[%.60s]:%.8s" : "%.60s:%.8s",
-	         host, port);
+	snprintf(server->address, sizeof server->address, bound.ss_family == AF_INET6 ? "[%.60s]:%.8s" : "%.60s:%.8s", host,
+	         port);
 }
 
 const char *server_address(const struct server *server)
@@ -190,10 +193,23 @@ static void on_drain(struct mailbox_item *item)
 static void on_stop(struct mailbox_item *item)
 {
 	struct server *server = (struct server *)((char *)item - offsetof(struct server, stop_item));
-	evconnlistener_free(server->listener);       /* closes listen_fd */
+	evconnlistener_free(server->listener); /* closes listen_fd */
 	server->listener = NULL;
 	for (size_t i = 0; i < server->loop_count; i++)
 		mailbox_post(&server->loops[i].mailbox, &server->loops[i].drain_item);
+}
+
+/* Every connection is a descriptor, and the soft limit of 1024 is there for programs that use select(). */
+static void raise_descriptor_limit(int64_t connections_max)
+{
+	struct rlimit limit;
+	rlim_t wanted = (rlim_t)connections_max + DESCRIPTORS_FOR_OTHERS;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+		return;
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < (rlim_t)connections_max)
+		log_event(LOG_WARN, "http_descriptors_short limit=%llu wanted=%llu", (unsigned long long)limit.rlim_cur,
+		          (unsigned long long)wanted);
 }
 
 static struct server *server_new(const struct config *config, const struct router *router, struct server_hooks hooks)
@@ -228,6 +244,7 @@ struct server *server_start(const struct config *config, const struct router *ro
 	int fd = open_listener(config->listen, ret_why);
 	if (fd < 0)
 		return NULL;
+	raise_descriptor_limit(config->http_connections_max);
 	struct server *server = server_new(config, router, hooks);
 	server->listen_fd = fd;
 	name_address(server);

@@ -14,7 +14,7 @@
 
 struct keyring {
 	pthread_rwlock_t lock;
-	struct keyring_entry *entries;       /* by sha256 */
+	struct keyring_entry *entries; /* by sha256 */
 	size_t count;
 	_Atomic uint64_t generation;
 };
@@ -72,8 +72,9 @@ bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct prin
 	struct keyring_entry wanted;
 	memcpy(wanted.sha256, sha256, sizeof wanted.sha256);
 	pthread_rwlock_rdlock(&keyring->lock);
-	const struct keyring_entry *entry = keyring->count ?
-		bsearch(&wanted, keyring->entries, keyring->count, sizeof wanted, compare) : NULL;
+	const struct keyring_entry *entry = keyring->count
+	                                        ? bsearch(&wanted, keyring->entries, keyring->count, sizeof wanted, compare)
+	                                        : NULL;
 	if (entry)
 		*ret_principal = entry->principal;
 	pthread_rwlock_unlock(&keyring->lock);

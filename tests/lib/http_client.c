@@ -69,8 +69,7 @@ struct http_client http_client(const char *address, const char *key)
 	const char *colon = memrchr(address, ':', size);
 	size_t host_size = colon ? (size_t)(colon - address) : size;
 	bool brackets = host_size >= 2 && address[0] == '[';
-	snprintf(client.host, sizeof client.host, "%.*s", (int)(brackets ? host_size - 2 : host_size),
-	         address + brackets);
+	snprintf(client.host, sizeof client.host, "%.*s", (int)(brackets ? host_size - 2 : host_size), address + brackets);
 	snprintf(client.port, sizeof client.port, "%.*s", colon ? (int)(size - host_size - 1) : 2,
 	         colon ? colon + 1 : "80");
 	return client;
@@ -182,8 +181,8 @@ static bool receive(struct http_client *client, int64_t until_ms, bool *ret_end)
 			abort();
 	}
 	for (;;) {
-		ssize_t n = recv(client->fd, client->input + client->input_size,
-		                 client->input_room - client->input_size - 1, 0);
+		ssize_t n = recv(client->fd, client->input + client->input_size, client->input_room - client->input_size - 1,
+		                 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {

@@ -21,22 +21,22 @@
 
 struct http_client {
 	char host[128], port[8];
-	const char *key;           /* sent as `Authorization: Bearer`; NULL: none. The caller's */
+	const char *key; /* sent as `Authorization: Bearer`; NULL: none. The caller's */
 	int timeout_ms;
-	int fd;                    /* -1: not connected */
-	char *input;               /* received, not yet consumed */
+	int fd;      /* -1: not connected */
+	char *input; /* received, not yet consumed */
 	size_t input_size, input_room;
 	char error[200];
 };
 
 struct http_answer {
 	int status;
-	int minor;                 /* HTTP/1.minor */
-	int continues;             /* 100 Continue answers that came before it */
-	char *head;                /* status line and fields as received, NUL-terminated */
-	char *body;                /* decoded, NUL-terminated behind body_size bytes */
+	int minor;     /* HTTP/1.minor */
+	int continues; /* 100 Continue answers that came before it */
+	char *head;    /* status line and fields as received, NUL-terminated */
+	char *body;    /* decoded, NUL-terminated behind body_size bytes */
 	size_t body_size;
-	bool close;                /* the server said that it closes */
+	bool close; /* the server said that it closes */
 };
 
 /* address: host:port, [v6]:port, or the same behind http:// (a path behind it is ignored). Connects on first use. */
