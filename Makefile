@@ -112,7 +112,7 @@ run:               ## install what is missing, build, and start a Lastunit of it
 deps:              ## install what building and testing needs
 	@sh .ci/install $(DEPS_TEST)
 
-test: deps         ## install what is missing, build, run every test (KINDS="unit store": those in these folders), lint
+test: deps         ## install what is missing, build, run every test (KINDS="unit e2e/dev": only these), lint
 	@$(AGAIN) tests
 	@$(AGAIN) check
 
@@ -127,8 +127,8 @@ test-san: deps     ## the same tests under AddressSanitizer with UBSan, then und
 tests: $(BIN) $(TESTS) $(if $(SAN),,all)
 
 LINT       := tests/lint/run.sh
-KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c)),$(TESTS)) \
-              $(wildcard tests/$k/*_test.sh)))
+KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)),$(TESTS)) \
+              $(wildcard tests/$k/*_test.sh tests/$k_test.sh)))
 check:             ## run the tests that are built
 	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) sh tests/run.sh $(KIND_TESTS) $(LINT)
 

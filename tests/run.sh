@@ -3,7 +3,7 @@
 #
 # TEST is a cmocka binary, whose report is shown and counted test by test, or a script *.sh, one test that passes by
 # exit code 0. A binary that crashes, hangs ($TEST_TIMEOUT seconds, 1200) or runs no test at all is one failed test.
-# The last line is "N passed, N failed"; the exit code is 1 if any failed. Scripts see the build's directory in $BUILD.
+# The last line is "N passed, N failed"; the exit code is 1 if any failed or none ran. Scripts see the build's directory in $BUILD.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 passed=0
@@ -37,4 +37,4 @@ for test; do
 done
 [ -z "$losers" ] || printf 'failed:%s\n' "$losers"
 echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
