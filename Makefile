@@ -45,7 +45,6 @@ LIB   := $(BUILD)/liblastunit.a
 BIN   := $(BUILD)/lastunit
 TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
-BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_bench.c)))
 EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
 
 .PHONY: all
@@ -73,9 +72,6 @@ $(BUILD)/tests/%.o: tests/%.c
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
 	@mkdir -p $(@D)
@@ -97,10 +93,11 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 # The packages may be missing when this file is read, and pkg-config with them: whatever installs builds in a make of its
 # own, which reads the file again.
 
-DEPS_RUN  := gcc libc6-dev make pkg-config libevent-dev libpq-dev libhiredis-dev libjansson-dev libssl-dev \
-             libutf8proc-dev libcurl4-openssl-dev libhttp-parser-dev libcsv-dev postgresql redis-tools
-DEPS_TEST := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
-AGAIN     := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
+DEPS_RUN   := gcc libc6-dev make pkg-config libevent-dev libpq-dev libhiredis-dev libjansson-dev libssl-dev \
+              libutf8proc-dev libcurl4-openssl-dev libhttp-parser-dev libcsv-dev postgresql redis-tools curl
+DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
+DEPS_BENCH := postgresql-client wrk
+AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 .PHONY: run deps test test-san check bench lint format clean help
 
@@ -132,11 +129,10 @@ KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)
 check:             ## run the tests that are built
 	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) sh tests/run.sh $(KIND_TESTS) $(LINT)
 
-bench: deps        ## measure
-	@$(AGAIN) bench-run
-.PHONY: bench-run
-bench-run: $(BIN) $(BENCH)
-	@for b in $(BENCH); do LASTUNIT_BIN=$(abspath $(BIN)) $$b || exit 1; done
+bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECONDS_EACH=5 CLIENTS=64
+	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)
+	@$(AGAIN) all
+	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/run.sh
 
 lint:              ## layers, tables, invariants, format
 	@sh tests/lint/run.sh
