@@ -1,0 +1,347 @@
+/* lastunit replay: a file of real orders against the service, through every channel at once, with a verdict.
+ *
+ * Happy path: read the file into carts · play them (replay_run.c) · a table per channel · the audit · exit code 0.
+ * Failure modes: codes that break the rule for SKUs are named and left out; a broken promise is exit code 1; a service
+ * that is not there is 3.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cmd/audit_run.h"
+#include "cmd/cmd.h"
+#include "cmd/file_read.h"
+#include "cmd/http_caller.h"
+#include "cmd/orders.h"
+#include "cmd/replay_run.h"
+
+static const struct manual manual = {
+    .name = "replay",
+    .usage = "replay FILE.csv [options]",
+    .about = "Plays a file of order lines (InvoiceNo, StockCode, Quantity) against a running service. Every SKU gets 60 % of\n"
+             "the units that the file asks for; each invoice becomes a cart, sold by one of the six channels in turn: half\n"
+             "by checkout, half by a hold and its commit, one in ten left to expire. Invoices that begin with C bring back\n"
+             "units of earlier sales, other negative lines are write-offs. At the end: a table per channel, and whether\n"
+             "every promise held. The SKUs of the file are the replay's while it runs: nobody else may change them.\n",
+    .shared = "database_url redis_url redis_timeout_ms",
+    .examples = "  lastunit replay online-retail.csv --url http://127.0.0.1:8080 --key-admin lu_… --key-web lu_… …\n"
+                "  set -a; . .lastunit/dev.env; set +a; lastunit replay online-retail.csv\n",
+    .exit_codes = "  0 every promise held        1 a promise is broken, or the replay could not go on\n"
+                  "  2 usage or configuration    3 the service or PostgreSQL cannot be reached\n",
+    .positionals_max = 1,
+};
+
+struct run {
+	struct config config;
+	const char *path, *encoding;
+	int64_t lines;
+	bool json;
+	struct replay_options options;
+	struct order_book book;
+	struct arena arena;
+	struct replay replay;
+	bool audited;
+	struct audit audit;
+};
+
+static const char *channel_of(int c)
+{
+	return channel_name((enum channel)(CHANNEL_WEB + c));
+}
+
+/* A flag of ours, else its variable (the common ones are config.def's and read by cmd_begin). */
+static const char *or_environment(const char *flag, const char *variable)
+{
+	const char *value = *flag ? flag : getenv(variable);
+	return value ? value : "";
+}
+
+static int take_keys(struct run *run)
+{
+	struct replay_options *options = &run->options;
+	options->url = or_environment(options->url, "LASTUNIT_URL");
+	options->key_admin = or_environment(options->key_admin, "LASTUNIT_KEY_ADMIN");
+	if (strncmp(options->url, "http://", 7) != 0 && strncmp(options->url, "https://", 8) != 0)
+		return cmd_fail(&manual, EXIT_USAGE, "--url (or LASTUNIT_URL) is required: http://HOST:PORT");
+	if (!*options->key_admin)
+		return cmd_fail(&manual, EXIT_USAGE, "--key-admin (or LASTUNIT_KEY_ADMIN) is required");
+	for (int c = 0; c < REPLAY_CHANNELS; c++) {
+		char variable[40] = "LASTUNIT_KEY_";
+		size_t at = strlen(variable);
+		for (const char *s = channel_of(c); *s; s++)
+			variable[at++] = (char)toupper((unsigned char)*s);
+		variable[at] = '\0';
+		options->keys[c] = or_environment(options->keys[c], variable);
+		if (!*options->keys[c])
+			return cmd_fail(&manual, EXIT_USAGE, "--key-%s (or %s) is required", channel_of(c), variable);
+	}
+	return CMD_GO_ON;
+}
+
+static int read_orders(struct run *run)
+{
+	struct buffer file = {0};
+	char why[CSV_WHY_BYTES];
+	int code = CMD_GO_ON;
+	struct csv_format format = {.encoding = strcmp(run->encoding, "UTF-8") == 0 ? NULL : run->encoding};
+	if (!file_read(run->path, &file, why))
+		code = cmd_fail(&manual, EXIT_USAGE, "%s", why);
+	else if (!orders_read(&run->book, &run->arena, buffer_text(&file), &format, run->lines, why))
+		code = cmd_fail(&manual, EXIT_FAILED, "%s: %s", run->path, why);
+	buffer_done(&file);
+	for (size_t i = 0; code == CMD_GO_ON && i < run->book.skip_count; i++)
+		fprintf(stderr, "left out: \"%.*s\": %s (%lld lines, the first is %lld)\n", (int)run->book.skips[i].what.size,
+		        run->book.skips[i].what.data, run->book.skips[i].why, (long long)run->book.skips[i].count,
+		        (long long)run->book.skips[i].line);
+	return code;
+}
+
+/* Is there a service, and does it know the keys? */
+static int knock(struct run *run)
+{
+	struct http_caller *caller = http_caller_new(run->options.url, 5000);
+	int code = CMD_GO_ON;
+	for (int c = -1; code == CMD_GO_ON && c < REPLAY_CHANNELS; c++) {
+		const char *key = c < 0 ? run->options.key_admin : run->options.keys[c];
+		struct http_answer answer = http_call(caller, "GET", "/v1/availability?sku=replay", TEXT(""), key, NULL);
+		if (answer.status == 0)
+			code = cmd_fail(&manual, EXIT_BACKEND, "%s: %s", run->options.url, http_caller_error(caller));
+		else if (answer.status == 401 || answer.status == 403)
+			code = cmd_fail(&manual, EXIT_USAGE, "the service does not take the key of %s", c < 0 ? "admin" : channel_of(c));
+	}
+	http_caller_free(caller);
+	return code;
+}
+
+/* --- the report ----------------------------------------------------------------------------------------------------- */
+
+static double per_second(const struct run *run, int64_t count)
+{
+	return run->replay.play_ns ? (double)count * 1e9 / (double)run->replay.play_ns : 0;
+}
+
+static struct replay_channel *total(const struct run *run)
+{
+	struct replay_channel *all = calloc(1, sizeof *all);
+	for (int c = 0; all && c < REPLAY_CHANNELS; c++) {
+		const struct replay_channel *one = &run->replay.channels[c];
+		all->carts += one->carts;
+		all->sold += one->sold;
+		all->refused += one->refused;
+		all->retried += one->retried;
+		all->expired += one->expired;
+		all->units += one->units;
+		histogram_add(&all->latency, &one->latency);
+	}
+	return all;
+}
+
+static void print_row(const struct run *run, const char *name, const struct replay_channel *c)
+{
+	printf("%-12s %7lld %7lld %7lld %7lld %7lld %9lld %8.1f ms %8.1f ms %9.0f\n", name, (long long)c->carts,
+	       (long long)c->sold, (long long)c->refused, (long long)c->retried, (long long)c->expired, (long long)c->units,
+	       (double)histogram_percentile(&c->latency, 50) / 1000, (double)histogram_percentile(&c->latency, 99) / 1000,
+	       per_second(run, c->carts));
+}
+
+static void print_report(const struct run *run, const struct replay_channel *all)
+{
+	const struct replay *replay = &run->replay;
+	const struct replay_counts *n = &replay->counts;
+	printf("%lld lines, %zu SKUs, %zu orders by %lld clients in %.1f s\n\n", (long long)run->book.line_count,
+	       run->book.sku_count, run->book.order_count, (long long)run->options.clients, (double)replay->play_ns / 1e9);
+	printf("%-12s %7s %7s %7s %7s %7s %9s %11s %11s %9s\n", "channel", "carts", "sold", "refused", "retried", "expired",
+	       "units", "p50", "p99", "carts/s");
+	for (int c = 0; c < REPLAY_CHANNELS; c++)
+		print_row(run, channel_of(c), &replay->channels[c]);
+	print_row(run, "all", all);
+	printf("\n%lld cancellations brought back %lld units (%lld found nothing to bring back)\n", (long long)n->cancellations,
+	       (long long)n->restocked_units, (long long)n->nothing_to_restock);
+	printf("%lld write-offs of %lld units, %lld refused\n", (long long)n->write_offs, (long long)n->written_off_units,
+	       (long long)n->write_offs_refused);
+	printf("%lld calls, %lld of them reads after a write; %lld repeated for want of an answer, %lld replayed on purpose\n\n",
+	       (long long)n->calls, (long long)n->reads, (long long)n->repeats, (long long)n->replays);
+	if (run->audited)
+		audit_print(&run->audit, stdout);
+	else
+		printf("not audited: no --database-url\n");
+	for (int64_t i = 0; i < replay->violations && i < REPLAY_VIOLATIONS_SHOWN; i++)
+		printf("BROKEN   %s\n", replay->violation[i]);
+	if (replay->violations > REPLAY_VIOLATIONS_SHOWN)
+		printf("         … and %lld more\n", (long long)(replay->violations - REPLAY_VIOLATIONS_SHOWN));
+	if (!replay->violations)
+		printf("the clients saw no promise broken\n");
+}
+
+static void put_int(struct json_writer *json, const char *key, int64_t value)
+{
+	json_key(json, key);
+	json_put_int(json, value);
+}
+
+static void channel_json(const struct run *run, struct json_writer *json, const char *name, const struct replay_channel *c)
+{
+	json_object_open(json);
+	json_key(json, "channel");
+	json_put_string(json, name);
+	put_int(json, "carts", c->carts);
+	put_int(json, "sold", c->sold);
+	put_int(json, "refused", c->refused);
+	put_int(json, "retried", c->retried);
+	put_int(json, "expired", c->expired);
+	put_int(json, "units", c->units);
+	put_int(json, "p50_us", histogram_percentile(&c->latency, 50));
+	put_int(json, "p99_us", histogram_percentile(&c->latency, 99));
+	put_int(json, "carts_per_s", (int64_t)per_second(run, c->carts));
+	json_object_close(json);
+}
+
+static void report_json(const struct run *run, const struct replay_channel *all, bool kept)
+{
+	const struct replay *replay = &run->replay;
+	const struct replay_counts *n = &replay->counts;
+	struct buffer out = {0}, audit = {0};
+	struct json_writer json = json_writer(&out);
+	json_object_open(&json);
+	json_key(&json, "kept");
+	json_put_bool(&json, kept);
+	put_int(&json, "lines", run->book.line_count);
+	put_int(&json, "merged", run->book.merged_count);
+	put_int(&json, "skus", (int64_t)run->book.sku_count);
+	put_int(&json, "orders", (int64_t)run->book.order_count);
+	put_int(&json, "left_out", (int64_t)run->book.skip_count);
+	put_int(&json, "clients", run->options.clients);
+	put_int(&json, "elapsed_ms", replay->play_ns / NS_PER_MS);
+	json_key(&json, "channels");
+	json_array_open(&json);
+	for (int c = 0; c < REPLAY_CHANNELS; c++)
+		channel_json(run, &json, channel_of(c), &replay->channels[c]);
+	json_array_close(&json);
+	json_key(&json, "all");
+	channel_json(run, &json, "all", all);
+	put_int(&json, "cancellations", n->cancellations);
+	put_int(&json, "restocked_units", n->restocked_units);
+	put_int(&json, "nothing_to_restock", n->nothing_to_restock);
+	put_int(&json, "write_offs", n->write_offs);
+	put_int(&json, "written_off_units", n->written_off_units);
+	put_int(&json, "write_offs_refused", n->write_offs_refused);
+	put_int(&json, "calls", n->calls);
+	put_int(&json, "reads", n->reads);
+	put_int(&json, "repeats", n->repeats);
+	put_int(&json, "replays", n->replays);
+	put_int(&json, "violations", replay->violations);
+	json_key(&json, "violation");
+	json_array_open(&json);
+	for (int64_t i = 0; i < replay->violations && i < REPLAY_VIOLATIONS_SHOWN; i++)
+		/* A sentence may have been cut within a character. */
+		json_put_string(&json, text_is_utf8(text_of(replay->violation[i])) ? replay->violation[i] : "(not UTF-8)");
+	json_array_close(&json);
+	json_key(&json, "audit");
+	if (run->audited) {
+		audit_json(&run->audit, &audit);
+		json_put_raw(&json, buffer_text(&audit));
+	} else {
+		json_put_null(&json);
+	}
+	json_object_close(&json);
+	printf("%.*s\n", (int)out.size, out.data);
+	buffer_done(&out);
+	buffer_done(&audit);
+}
+
+static int conclude(struct run *run, bool to_the_end)
+{
+	struct progress progress = {0};
+	struct redis_address address;
+	const char *why_address;
+	char why[512] = "";
+	bool redis = *run->config.redis_url && redis_address_parse(run->config.redis_url, &address, &why_address);
+	enum lu_error error = LU_OK;
+	if (*run->config.database_url) {
+		struct audit_options options = {.database_url = run->config.database_url,
+		                                .redis = redis ? &address : NULL,
+		                                .redis_timeout_ms = run->config.redis_timeout_ms,
+		                                .progress = &progress};
+		error = audit_run(&options, &run->arena, &run->audit, why);
+		run->audited = !error;
+	}
+	bool kept = to_the_end && !error && !run->replay.violations && (!run->audited || audit_sound(&run->audit));
+	struct replay_channel *all = total(run);
+	if (run->json)
+		report_json(run, all, kept);
+	else
+		print_report(run, all);
+	free(all);
+	if (!to_the_end)
+		return cmd_fail(&manual, EXIT_FAILED, "stopped: %s", run->replay.why);
+	if (error)
+		return cmd_fail(&manual, run->replay.violations ? EXIT_FAILED : EXIT_BACKEND, "the audit: %s", why);
+	return kept ? EXIT_OK : EXIT_FAILED;
+}
+
+static int replay_file(struct run *run)
+{
+	int code = take_keys(run);
+	if (code == CMD_GO_ON)
+		code = read_orders(run);
+	if (code != CMD_GO_ON)
+		return code;
+	http_caller_global_init();
+	code = knock(run);
+	if (code == CMD_GO_ON) {
+		struct progress progress = {0};
+		replay_init(&run->replay, &run->options, &run->book, &run->arena);
+		bool to_the_end = replay_play(&run->replay, &progress);
+		code = conclude(run, to_the_end);
+		replay_done(&run->replay);
+	}
+	http_caller_global_done();
+	return code;
+}
+
+int cmd_replay(int argc, char **argv)
+{
+	struct run *run = calloc(1, sizeof *run);
+	if (!run)
+		return EXIT_FAILED;
+	struct replay_options *o = &run->options;
+	const struct config_option flags[] = {
+	    {"url", CONFIG_STRING, "", 0, 500, "", "the service; or LASTUNIT_URL", &o->url},
+	    {"key-admin", CONFIG_STRING, "", 0, 200, "", "key with the scopes read and stock; or LASTUNIT_KEY_ADMIN", &o->key_admin},
+	    {"key-web", CONFIG_STRING, "", 0, 200, "", "key with read and sell; or LASTUNIT_KEY_WEB, and so on", &o->keys[0]},
+	    {"key-telegram", CONFIG_STRING, "", 0, 200, "", "the same of the next channel", &o->keys[1]},
+	    {"key-agent", CONFIG_STRING, "", 0, 200, "", "", &o->keys[2]},
+	    {"key-voice", CONFIG_STRING, "", 0, 200, "", "", &o->keys[3]},
+	    {"key-marketplace", CONFIG_STRING, "", 0, 200, "", "", &o->keys[4]},
+	    {"key-pos", CONFIG_STRING, "", 0, 200, "", "", &o->keys[5]},
+	    {"clients", CONFIG_INT, "32", 1, 1000, "", "how many at once", &o->clients},
+	    {"percent", CONFIG_INT, "60", 0, 1000, "%", "of the units asked for that there are", &o->percent},
+	    {"hold-ttl-s", CONFIG_INT, "2", 1, 600, "s", "time to live of the holds that are left to expire", &o->hold_ttl_s},
+	    {"lines", CONFIG_INT, "0", 0, 1000000000, "", "stop reading the file after so many lines; 0: all", &run->lines},
+	    {"encoding", CONFIG_STRING, "ISO-8859-1", 1, 60, "", "of the file, by iconv's name", &run->encoding},
+	    {"answer-timeout-ms", CONFIG_INT, "60000", 1000, 600000, "ms", "an answer that takes longer, retries included, is missing",
+	     &o->answer_timeout_ms},
+	    {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &run->json},
+	    {0}};
+	int positionals;
+	int code = cmd_begin(&manual, &run->config, flags, argc, argv, &positionals);
+	struct redis_address address;
+	const char *why;
+	if (code == CMD_GO_ON && positionals != 1)
+		code = cmd_fail(&manual, EXIT_USAGE, "which file?");
+	if (code == CMD_GO_ON && *run->config.redis_url && !redis_address_parse(run->config.redis_url, &address, &why))
+		code = cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why);
+	if (code == CMD_GO_ON) {
+		run->path = argv[1];
+		arena_init(&run->arena, 1 << 18);
+		code = replay_file(run);
+		arena_done(&run->arena);
+	}
+	free(run);
+	return code;
+}
