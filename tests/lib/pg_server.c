@@ -220,20 +220,33 @@ void pg_server_resume(pid_t backend)
 	kill(backend, SIGCONT);
 }
 
-void pg_server_database(const struct pg_server *server, const char *name, char url[200])
+static void migrate(const struct pg_server *server, const char *url)
 {
-	char sql[128], why[512];
+	char why[512];
 	struct migrate_report report;
-	snprintf(sql, sizeof sql, "CREATE DATABASE %s", name);
-	pg_server_ask(server->url, sql);
-	snprintf(url, 200, "host=%s port=5432 user=postgres dbname=%s", server->directory, name);
 	struct pg *pg = pg_new(&(struct pg_options){.url = url});
 	int64_t deadline_ns = deadline_in_ms(START_WAIT_MS);
 	if (pg_connect(pg, deadline_ns))
-		fail(server, "cannot connect to %s: %s", name, pg_error(pg)->message);
+		fail(server, "cannot connect: %s", pg_error(pg)->message);
 	if (!migrate_run(pg, deadline_ns, &report, why))
-		fail(server, "cannot migrate %s: %s", name, why);
+		fail(server, "cannot migrate: %s", why);
 	pg_free(pg);
+}
+
+void pg_server_database(const struct pg_server *server, const char *name, char url[200])
+{
+	char sql[128];
+	/* Migrated once, copied for each: half a second less per test. */
+	if (strcmp(pg_server_ask(server->url, "SELECT count(*) FROM pg_database WHERE datname = 'migrated'"), "0") == 0) {
+		pg_server_ask(server->url, "CREATE DATABASE migrated");
+		snprintf(url, 200, "host=%s port=5432 user=postgres dbname=migrated", server->directory);
+		migrate(server, url);
+	}
+	/* The session that migrated, or was asked before, may not have gone yet; the template must be alone. */
+	pg_server_ask(server->url, "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = 'migrated'");
+	snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE migrated", name);
+	pg_server_ask(server->url, sql);
+	snprintf(url, 200, "host=%s port=5432 user=postgres dbname=%s", server->directory, name);
 }
 
 static void on_notice(void *context, const char *message)
