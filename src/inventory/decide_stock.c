@@ -153,7 +153,12 @@ static void adjust_name(struct operation *op, const struct line *line, const str
 	if (!row)
 		return;
 	shortage_figures(shortage, row, 0);
-	shortage->available = fault == ADJUST_SHORT ? row_free(row, 0, 0) : row->sku.figures.on_hand;
+	if (fault == ADJUST_SHORT) {
+		shortage->available = row_free(row, 0, 0);
+		return;
+	}
+	shortage->available = row->sku.figures.on_hand;
+	shortage->next_release_us = 0;   /* waiting would not help, and nobody may have looked it up */
 }
 
 /* True if every line may move. */
