@@ -177,28 +177,24 @@ static bool apply_environment(const struct options *options, FILE *err)
 	return true;
 }
 
-/* Edits (insert, delete, replace, swap neighbours) that turn a into b; both shorter than NAME_BYTES_MAX. */
+/* Edits (insert, delete, replace) that turn a into b; both shorter than NAME_BYTES_MAX. One row of the usual table:
+ * `diagonal` keeps what the cell up and to the left was. */
 static unsigned distance(const char *a, const char *b)
 {
-	size_t a_size = strlen(a), b_size = strlen(b);
-	unsigned rows_of[3][NAME_BYTES_MAX + 1];
-	unsigned *before_last = rows_of[0], *last = rows_of[1], *row = rows_of[2];
+	unsigned row[NAME_BYTES_MAX + 1];
+	size_t b_size = strlen(b);
 	for (unsigned j = 0; j <= b_size; j++)
 		row[j] = j;
-	for (unsigned i = 1; i <= a_size; i++) {
-		unsigned *oldest = before_last;
-		before_last = last;
-		last = row;
-		row = oldest;
+	for (unsigned i = 1; *a; i++, a++) {
+		unsigned diagonal = row[0];
 		row[0] = i;
 		for (unsigned j = 1; j <= b_size; j++) {
-			unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
-			if (last[j] + 1 < best)
-				best = last[j] + 1;
+			unsigned best = diagonal + (*a != b[j - 1]);
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
 			if (row[j - 1] + 1 < best)
 				best = row[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before_last[j - 2] + 1 < best)
-				best = before_last[j - 2] + 1;
 			row[j] = best;
 		}
 	}
@@ -214,11 +210,11 @@ static bool refuse_unknown(const struct options *options, const char *argument, 
 	memcpy(given, argument, size);
 	given[size] = 0;
 	const char *nearest = NULL;
-	unsigned best = (unsigned)size / 3; /* the dashes count: two edits for --port, four for --database */
+	unsigned best = (unsigned)size / 3 + 1; /* the dashes count: two edits are near for --port, three for --writers */
 	for (unsigned i = 0; i < options->count; i++) {
 		spell_flag(options->all[i].name, flag);
 		unsigned edits = size > 4 && strncmp(flag, given, size) == 0 ? 1 : distance(given, flag);
-		if (edits <= best && (!nearest || edits < best)) {
+		if (edits < best) {
 			nearest = options->all[i].name;
 			best = edits;
 		}

@@ -48,9 +48,13 @@ static void a_reset_zeroes_again_and_reuses_the_first_block(void **state)
 	arena_init(&arena, 512);
 	char *first = arena_alloc(&arena, 100);
 	memset(first, 'x', 100);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++) {
+		arena_alloc(&arena, 100);
 		arena_alloc(&arena, 100 + (size_t)i * 40);
+	}
+	assert_true(arena.block_bytes > 512);
 	arena_reset(&arena);
+	assert_int_equal(arena.block_bytes, 512);
 	char *again = arena_alloc(&arena, 100);
 	assert_ptr_equal(first, again);
 	for (int i = 0; i < 100; i++)
@@ -103,6 +107,10 @@ static void a_text_is_copied_with_a_nul_behind(void **state)
 	struct text empty = arena_text(&arena, (struct text){NULL, 0});
 	assert_non_null(empty.data);
 	assert_string_equal(empty.data, "");
+	/* when the text fills its last 16 bytes, what comes next must not stand where the NUL belongs */
+	struct text full = arena_text(&arena, TEXT("0123456789abcdef"));
+	memset(arena_alloc(&arena, 16), 'x', 16);
+	assert_string_equal(full.data, "0123456789abcdef");
 	arena_done(&arena);
 }
 
@@ -121,7 +129,7 @@ static void an_array_that_overflows_is_a_bug(void **state)
 {
 	struct arena arena;
 	arena_init(&arena, 512);
-	assert_dies(arena_array(&arena, SIZE_MAX / 2, 4));
+	assert_dies(arena_array(&arena, SIZE_MAX / 4 + 2, 4));
 	assert_dies(arena_alloc(&arena, SIZE_MAX - 8));
 	arena_done(&arena);
 }

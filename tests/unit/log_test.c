@@ -54,6 +54,20 @@ static void a_line_has_time_level_and_event(void **state)
 	assert_int_equal(line[23], 'Z');
 }
 
+static void a_line_that_cannot_be_written_is_dropped_and_errno_kept(void **state)
+{
+	int saved = dup(STDERR_FILENO), full = open("/dev/full", O_WRONLY);
+	assert_true(saved >= 0 && full >= 0);
+	dup2(full, STDERR_FILENO);
+	errno = ENOENT;
+	log_event(LOG_ERROR, "x");
+	int error = errno;
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(full);
+	assert_int_equal(error, ENOENT);
+}
+
 static void lower_levels_are_left_out(void **state)
 {
 	static const enum log_level levels[] = {LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR};
@@ -155,6 +169,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_has_time_level_and_event),
+		cmocka_unit_test(a_line_that_cannot_be_written_is_dropped_and_errno_kept),
 		cmocka_unit_test(lower_levels_are_left_out),
 		cmocka_unit_test(an_event_is_one_line_even_with_line_feeds_in_it),
 		cmocka_unit_test(a_long_event_is_cut_and_says_so),

@@ -116,7 +116,7 @@ static void the_wrong_kind_is_a_bug(void **state)
 	assert_dies(metric_get(METRIC_COUNT));
 }
 
-enum { THREADS = 4, ROUNDS = 50000 };
+enum { THREADS = 4, ROUNDS = 300000 };
 
 static void *count(void *context)
 {
