@@ -75,6 +75,7 @@ static pid_t spawn(const char *const *arguments, int *ret_output)
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves nothing */
 		const char *argv[20] = {binary};
 		for (int i = 0; arguments[i]; i++)
 			argv[i + 1] = arguments[i];
