@@ -10,7 +10,7 @@ fi
 tool=${CLANG_FORMAT:-clang-format}
 command -v "$tool" >/dev/null || { echo "format: no $tool here"; exit 1; }
 # shellcheck disable=SC2046
-[ $# -gt 0 ] || set -- $(find src include tests -name '*.[ch]' | sort)
+[ $# -gt 0 ] || set -- $(find src include tests -name '*.[ch]' ! -path '*/node_modules/*' | sort)
 [ -z "$fix" ] || exec "$tool" --style=file -i "$@"
 
 found=$("$tool" --style=file --dry-run -Werror "$@" 2>&1) || {
