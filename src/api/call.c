@@ -1,7 +1,7 @@
 /* Calls: from a request to the inventory and back.
  *
- * Happy path of an operation: call_new → body → key → inventory_submit → (a writer) on_done → mailbox → on_answer on the
- * loop → reply. Of a query: ask_init → inventory_query → (a loader) work, on_done → mailbox → on_answer → reply.
+ * Happy path of an operation: call_new → body → key → inventory_submit → (a writer) on_done → mailbox → on_answer on
+ * the loop → reply. Of a query: ask_init → inventory_query → (a loader) work, on_done → mailbox → on_answer → reply.
  * Failure modes: what is refused before the inventory took it is replied at once; what it took comes back exactly once.
  */
 #include "api/call.h"
