@@ -190,6 +190,14 @@ static void bad_escapes_are_refused(void **state)
 	}
 }
 
+static void an_encoded_nul_is_named_as_such(void **state)
+{
+	struct decoding decoding;
+	decode(&decoding, TEXT("a%00b"), false);
+	assert_non_null(strstr(decoding.why, "%00"));
+	arena_done(&decoding.arena);
+}
+
 static void a_query_is_its_pairs_in_order(void **state)
 {
 	struct arena arena;
@@ -224,6 +232,7 @@ int main(void)
 		cmocka_unit_test(an_encoded_slash_makes_no_segment),
 		cmocka_unit_test(escapes_are_undone_exactly_once),
 		cmocka_unit_test(bad_escapes_are_refused),
+		cmocka_unit_test(an_encoded_nul_is_named_as_such),
 		cmocka_unit_test(a_query_is_its_pairs_in_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static enum lu_error read_block(struct text bytes, struct scan *ret_scan, struct
 		/* texts of scan and head must outlive the copy */
 		struct text block = arena_text(arena, (struct text){copy, end});
 		error = scan_headers(block, ret_scan, &why);
-		if (!error)
+		if (!error && ret_head)
 			error = parser_read(block, ret_scan, arena, ret_head, &why);
 	}
 	if (error && error != LU_INTERNAL)
@@ -45,7 +45,18 @@ static enum lu_error read_block(struct text bytes, struct scan *ret_scan, struct
 	return error;
 }
 
+/* What the scan alone says: it must not lean on the parser behind it, which another may replace. */
 static enum lu_error error_of(struct text bytes)
+{
+	struct arena arena;
+	struct scan scan;
+	arena_init(&arena, 8192);
+	enum lu_error error = read_block(bytes, &scan, NULL, &arena);
+	arena_done(&arena);
+	return error;
+}
+
+static enum lu_error error_with_parser(struct text bytes)
 {
 	struct arena arena;
 	struct scan scan;
@@ -104,7 +115,6 @@ static void what_is_allowed_is_let_through(void **state)
 		"POST / HTTP/1.1\r\n" HOST "Content-Length: 007\r\n\r\n",
 		"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n",
 		"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding:\tChUnKeD \r\n\r\n",
-		"POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999999\r\n\r\n",
 		"BREW / HTTP/1.1\r\n" HOST "\r\n",
 		"PATCH / HTTP/1.1\r\n" HOST "\r\n",
 		"GET / HTTP/1.1\r\n" HOST "X: caf\xc3\xa9\r\n\r\n",
@@ -112,12 +122,17 @@ static void what_is_allowed_is_let_through(void **state)
 		"GET / HTTP/1.1\r\n" HOST "X: a\r\nX: b\r\n\r\n",
 	};
 	for (size_t i = 0; i < COUNT(blocks); i++) {
-		enum lu_error error = error_of(text_of(blocks[i]));
-		if (i == 9) /* the server compares the length before the parser sees it */
-			assert_true(error == LU_MALFORMED_REQUEST);
-		else if (error)
+		enum lu_error error = error_with_parser(text_of(blocks[i]));
+		if (error)
 			fail_msg("%s: %s", lu_error_code(error), blocks[i]);
 	}
+	/* more than fits; the server refuses it before the parser sees it */
+	struct scan scan;
+	const char *why;
+	assert_int_equal(scan_headers(TEXT("POST / HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n"),
+	                              &scan, &why),
+	                 LU_OK);
+	assert_int_equal(scan.content_length, INT64_MAX);
 }
 
 static void ambiguous_blocks_are_refused(void **state)
@@ -373,6 +388,7 @@ static void loose_chunk_framing_is_refused(void **state)
 	static const char *const bodies[] = {
 		"5\nhello\r\n0\r\n\r\n",
 		"5\r\nhelloXX0\r\n\r\n",
+		"5\r\nhelloX\n0\r\n\r\n",
 		"5\r\nhello\n0\r\n\r\n",
 		"5\r\nhello\r\n0\r\n\n",
 		"5\r\nhello\r\n0\n\r\n",
