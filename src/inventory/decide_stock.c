@@ -170,15 +170,9 @@ static bool adjust_allowed(struct run *run, struct operation *op, struct row *co
 	};
 	enum adjust_fault *faults = ARENA_ARRAY(run->arena, op->line_count, enum adjust_fault);
 	enum adjust_fault worst = ADJUST_FINE;
-	/* A hold that expires for one line may make room for a line before it: hence the second look. */
-	for (int look = 0; look < 2; look++) {
-		worst = ADJUST_FINE;
-		for (size_t i = 0; i < op->line_count; i++) {
-			faults[i] = adjust_fault(run, &op->lines[i], rows[i]);
-			worst = faults[i] > worst ? faults[i] : worst;
-		}
-		if (worst != ADJUST_SHORT)
-			break;
+	for (size_t i = 0; i < op->line_count; i++) {
+		faults[i] = adjust_fault(run, &op->lines[i], rows[i]);
+		worst = faults[i] > worst ? faults[i] : worst;
 	}
 	if (worst == ADJUST_FINE)
 		return true;

@@ -119,6 +119,7 @@ static void b01_last_unit_is_held_once_then_committed(void **state)
 	const struct shortage *shortage = &ops[59]->verdict.shortages[0];
 	assert_int_equal(shortage->held, 1);
 	assert_int_equal(shortage->next_release_us, ops[0]->verdict.reservation->expires_us);
+	assert_int_equal(w->lookups, 0);   /* what this very batch held cannot be due */
 	expect_error(by_id(w, OPERATION_COMMIT, world_web, ops[0]->new_id), LU_OK);
 	expect_figures(w, 'A', 0, 0);
 	expect_ledger(w, 'A', "reserve 0 +1, commit -1 -1");
@@ -544,7 +545,7 @@ static void b21_no_more_expires_than_needed_when_one_hold_frees_two_lines(void *
 	expect_figures(w, 'A', 1, 1);
 }
 
-static void b21_a_hold_freed_for_a_later_line_helps_the_earlier_one(void **state)
+static void b21_a_hold_that_ends_for_one_line_serves_the_other_too(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 2);
@@ -623,6 +624,21 @@ static void b25_own_units_do_not_block_their_owner(void **state)
 	assert_int_equal(w->lookups, 0);   /* only own units are held: there is nothing to look up */
 }
 
+static void b25_own_units_count_before_anothers_due_hold_ends(void **state)
+{
+	struct world *w = *state;
+	world_sku(w, 'A', 10);
+	struct uuid others[3];
+	for (int i = 0; i < 3; i++)
+		others[i] = hold(w, world_pos, "A1", 10 + i)->object_id;
+	struct uuid own = hold(w, world_web, "A4", 600)->object_id;
+	pass_time(w, 60);
+	expect_error(replace(w, world_web, "A8", own), LU_OK);   /* 3 free, 4 own: short of one */
+	assert_int_equal(state_of(w, others[0]), RESERVATION_EXPIRED);
+	assert_int_equal(state_of(w, others[1]), RESERVATION_ACTIVE);
+	expect_figures(w, 'A', 10, 10);
+}
+
 static void b25_a_checkout_that_releases_sells_the_held_unit(void **state)
 {
 	struct world *w = *state;
@@ -631,6 +647,7 @@ static void b25_a_checkout_that_releases_sells_the_held_unit(void **state)
 	struct uuid r = hold(w, world_telegram, "A1 B2", 0)->object_id;
 	struct operation *op = world_operation(w, OPERATION_CHECKOUT, world_site, "A1 B3");   /* hold there, pay here */
 	op->other = r;
+	op->reference = TEXT("order 9");
 	expect_error((world_run(w, op), &op->verdict), LU_OK);
 	expect_figures(w, 'A', 0, 0);
 	expect_figures(w, 'B', 0, 0);
@@ -638,6 +655,7 @@ static void b25_a_checkout_that_releases_sells_the_held_unit(void **state)
 	expect_ledger(w, 'A', "reserve 0 +1, release 0 -1, sale -1 0");
 	assert_true(uuid_is_nil(&op->verdict.checkout->reservation_id));
 	assert_int_equal(op->verdict.checkout->lines[0].version, 4);
+	assert_memory_equal(op->verdict.checkout->reference.data, "order 9", 7);
 }
 
 static void b25_a_replaced_due_hold_is_expired_though_the_cart_is_refused(void **state)
@@ -1301,11 +1319,12 @@ int main(void)
 		CASE(b21_a_due_hold_expires_under_all_its_locks_only),
 		CASE(b21_needs_of_a_whole_batch_are_asked_for_at_once),
 		CASE(b21_no_more_expires_than_needed_when_one_hold_frees_two_lines),
-		CASE(b21_a_hold_freed_for_a_later_line_helps_the_earlier_one),
+		CASE(b21_a_hold_that_ends_for_one_line_serves_the_other_too),
 		CASE(b22_the_time_read_after_the_locks_decides),
 		CASE(b22_one_microsecond_earlier_is_in_time),
 		CASE(b23_a_clock_that_steps_back_revives_nothing),
 		CASE(b25_own_units_do_not_block_their_owner),
+		CASE(b25_own_units_count_before_anothers_due_hold_ends),
 		CASE(b25_a_checkout_that_releases_sells_the_held_unit),
 		CASE(b25_a_replaced_due_hold_is_expired_though_the_cart_is_refused),
 		CASE(b25_anothers_hold_does_not_exist_without_orders),
