@@ -121,11 +121,11 @@ static void wait_until_ready(struct service *service)
 		struct pollfd wait = {.fd = service->output, .events = POLLIN};
 		int64_t left = until_ms - now_ms();
 		if (left <= 0 || (poll(&wait, 1, (int)left) == 0))
-			die("`lastunit dev` was not ready within %d s", START_MS / 1000);
+			die("lastunit was not ready within %d s", START_MS / 1000);
 		char c;
 		ssize_t got = read(service->output, &c, 1);
 		if (got == 0)
-			die("`lastunit dev` ended before it was ready (exit code %d)", exit_code(service->pid));
+			die("lastunit ended before it was ready (exit code %d)", exit_code(service->pid));
 		if (got < 0)
 			continue;
 		if (c != '\n') {
@@ -181,6 +181,27 @@ static void read_env(struct service *service)
 			die("%s has no %s", path, rows[i].name);
 }
 
+/* Starts it with its stdout in a pipe and waits for `ready`. */
+static void begin(struct service *service, const char *const *arguments, const struct service *environment)
+{
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		die("pipe: %s", strerror(errno));
+	service->pid = spawn(arguments, ends[1], environment);
+	close(ends[1]);
+	service->output = ends[0];
+	wait_until_ready(service);
+}
+
+static void add_options(const char *arguments[ARGUMENTS_MAX + 1], size_t count, const char *const *options)
+{
+	for (; options && *options; options++) {
+		if (count == ARGUMENTS_MAX)
+			die("too many options");
+		arguments[count++] = *options;
+	}
+}
+
 void service_start(struct service *service, const char *const *options)
 {
 	*service = (struct service){0};
@@ -191,20 +212,23 @@ void service_start(struct service *service, const char *const *options)
 	snprintf(service->directory, sizeof service->directory, "%s/data", parent);
 	const char *arguments[ARGUMENTS_MAX + 1] = {"dev",         "--data",    service->directory, "--listen",
 	                                            "127.0.0.1:0", "--no-demo", "--ephemeral"};
-	size_t count = 7;
-	for (; options && *options; options++) {
-		if (count == ARGUMENTS_MAX)
-			die("too many options");
-		arguments[count++] = *options;
-	}
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) != 0)
-		die("pipe: %s", strerror(errno));
-	service->pid = spawn(arguments, ends[1], NULL);
-	close(ends[1]);
-	service->output = ends[0];
-	wait_until_ready(service);
+	add_options(arguments, 7, options);
+	begin(service, arguments, NULL);
 	read_env(service);
+}
+
+void service_beside(struct service *service, const struct service *first, const char *database_url,
+                    const char *redis_url, const char *const *options)
+{
+	const char *arguments[ARGUMENTS_MAX + 1] = {"serve", "--listen", "127.0.0.1:0"};
+	*service = *first;
+	*service->directory = 0;
+	if (database_url)
+		snprintf(service->database_url, sizeof service->database_url, "%s", database_url);
+	if (redis_url)
+		snprintf(service->redis_url, sizeof service->redis_url, "%s", redis_url);
+	add_options(arguments, 3, options);
+	begin(service, arguments, service);
 }
 
 int service_stop(struct service *service)
@@ -212,8 +236,11 @@ int service_stop(struct service *service)
 	kill(service->pid, SIGTERM);
 	int code = exit_code(service->pid);
 	close(service->output);
-	*strrchr(service->directory, '/') = 0;
-	rmdir(service->directory); /* --ephemeral emptied it */
+	char *parent_end = strrchr(service->directory, '/');
+	if (parent_end) {
+		*parent_end = 0;
+		rmdir(service->directory); /* --ephemeral emptied it */
+	}
 	service->pid = 0;
 	return code;
 }

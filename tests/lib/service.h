@@ -29,6 +29,10 @@ struct service {
 
 /* `options`: further arguments of `dev`, NULL-ended; NULL: none. */
 void service_start(struct service *service, const char *const *options);
+/* A second instance, `lastunit serve` with these options, beside the first: on its PostgreSQL and Redis, or on the way
+ * to them that is given (NULL: the first's). The keys are the same. */
+void service_beside(struct service *service, const struct service *first, const char *database_url,
+                    const char *redis_url, const char *const *options);
 /* SIGTERM, waits. Returns the exit code, or 128 + the signal that ended it. */
 int service_stop(struct service *service);
 /* Runs `lastunit` with these arguments (NULL-ended, without argv[0]) and the service's variables (LASTUNIT_URL,
