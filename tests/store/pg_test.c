@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -237,6 +238,26 @@ static void a_pooler_between_is_refused(void **state)
 	pg_free(pg);
 	proxy_stop(&plain);
 	proxy_stop(&pooler);
+}
+
+static void a_standby_is_refused_until_it_is_promoted(void **state)
+{
+	char path[128];
+	pg_server_stop(&server, PG_SERVER_FAST);
+	snprintf(path, sizeof path, "%s/data/standby.signal", server.directory);
+	FILE *signal_file = fopen(path, "w");
+	assert_non_null(signal_file);
+	fclose(signal_file);
+	assert_int_equal(chmod(path, 0666), 0);
+	pg_server_restart(&server, PG_SERVER_FAST);
+	struct pg *pg = pg_new(&(struct pg_options){.url = url});
+	assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+	assert_int_equal(pg_error(pg)->class, PG_CONNECTION);
+	assert_non_null(strstr(pg_error(pg)->message, "standby"));
+	assert_string_equal(ask("SELECT pg_promote()"), "t");
+	reconnect(pg);
+	query_one(pg);
+	pg_free(pg);
 }
 
 /* --- pipelines ---------------------------------------------------------------------------------------------------- */
@@ -693,6 +714,7 @@ static const struct CMUnitTest tests[] = {
         STORE_TEST(what_cannot_be_connected_says_why),
         STORE_TEST(a_host_that_does_not_answer_leaves_time_for_the_next),
         STORE_TEST(a_pooler_between_is_refused),
+        STORE_TEST(a_standby_is_refused_until_it_is_promoted),
         STORE_TEST(a_pipeline_answers_in_order_and_prepares_once),
         STORE_TEST(an_error_in_the_third_of_ten_aborts_the_rest),
         STORE_TEST(a_statement_that_cannot_be_prepared_is_tried_again),

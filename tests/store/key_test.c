@@ -1,0 +1,150 @@
+/* Principals and keys: made, found by their hash, revoked; and every change is noticed. */
+#include "store/key.h"
+#include "store/epoch.h"
+#include "store/fixture.h"
+
+#include <openssl/sha.h>
+
+static int64_t keys_version(void)
+{
+	return ask_int("SELECT version FROM lastunit.keys_version");
+}
+
+static struct keyring_entry *load(struct pg *pg, size_t *ret_count)
+{
+	struct keyring_entry *entries;
+	ok(pg, key_load(pg, &arena, SOON, &entries, ret_count));
+	return entries;
+}
+
+static void a_new_key_is_loaded_by_its_hash(void **state)
+{
+	struct pg *owner = owner_session(), *service = session();
+	char secret[KEY_SECRET_BYTES + 1], second[KEY_SECRET_BYTES + 1];
+	int64_t before = keys_version();
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_READ | SCOPE_SELL, SOON, secret));
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_ADMIN, SOON, second));
+	assert_true(keys_version() > before);
+	assert_int_equal(strlen(secret), KEY_SECRET_BYTES);
+	assert_memory_equal(secret, "lu_", 3);
+	assert_int_equal(strspn(secret + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), 32);
+	assert_string_not_equal(secret, second);
+	size_t count;
+	struct keyring_entry *entries = load(service, &count);   /* as serve */
+	assert_int_equal(count, 2);
+	uint8_t sha256[32];
+	SHA256((const unsigned char *)secret, KEY_SECRET_BYTES, sha256);
+	size_t i = memcmp(entries[0].sha256, sha256, 32) == 0 ? 0 : 1;
+	assert_memory_equal(entries[i].sha256, sha256, 32);
+	assert_int_equal(entries[i].principal.channel, CHANNEL_WEB);
+	assert_int_equal(entries[i].principal.scopes, SCOPE_READ | SCOPE_SELL);
+	assert_int_equal(entries[1 - i].principal.scopes, SCOPE_ADMIN);
+	assert_int_equal(entries[0].principal.id, entries[1].principal.id);
+	assert_true(entries[0].principal.id > 0);
+	/* Nothing that could be used is in the database. */
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.api_key WHERE length(prefix) > 11"), 0);
+	pg_free(owner);
+	pg_free(service);
+}
+
+static void a_principal_keeps_its_channel(void **state)
+{
+	struct pg *pg = owner_session();
+	char secret[KEY_SECRET_BYTES + 1] = "untouched";
+	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, "lu_given_secret_00000000000000000000", SOON));
+	assert_int_equal(key_create(pg, TEXT("bot"), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
+	assert_string_equal(secret, "untouched");
+	assert_int_equal(key_create(pg, TEXT(""), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
+	assert_int_equal(key_create(pg, TEXT("a\x01"), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
+	assert_int_equal(PQtransactionStatus(pg_conn(pg)), PQTRANS_IDLE);
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.api_key"), 1);
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.principal"), 1);
+	pg_free(pg);
+}
+
+static void a_given_secret_is_stored_once(void **state)
+{
+	struct pg *pg = owner_session();
+	for (int i = 0; i < 2; i++)
+		ok(pg, key_store(pg, TEXT("pos"), CHANNEL_POS, SCOPE_READ | SCOPE_SELL, "lu_given_secret_00000000000000000000", SOON));
+	size_t count;
+	load(pg, &count);
+	assert_int_equal(count, 1);
+	pg_free(pg);
+}
+
+static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
+{
+	struct pg *pg = owner_session();
+	char keep[KEY_SECRET_BYTES + 1], revoke[KEY_SECRET_BYTES + 1];
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, keep));
+	ok(pg, key_create(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, SOON, revoke));
+	struct key_row *rows;
+	size_t count;
+	ok(pg, key_list(pg, &arena, TEXT("bot"), SOON, &rows, &count));
+	assert_int_equal(count, 1);
+	assert_text(rows[0].principal, "bot");
+	assert_int_equal(rows[0].channel, CHANNEL_TELEGRAM);
+	assert_int_equal(rows[0].scopes, SCOPE_READ);
+	assert_memory_equal(rows[0].prefix.data, revoke, rows[0].prefix.size);
+	assert_true(rows[0].created_us > 0);
+	assert_int_equal(rows[0].revoked_us, 0);
+	int64_t before = keys_version();
+	/* Part of a prefix means nobody: "lu_" would be everybody. */
+	size_t revoked;
+	ok(pg, key_revoke(pg, TEXT("lu_"), SOON, &revoked));
+	assert_int_equal(revoked, 0);
+	ok(pg, key_revoke(pg, rows[0].prefix, SOON, &revoked));
+	assert_int_equal(revoked, 1);
+	assert_true(keys_version() > before);
+	ok(pg, key_revoke(pg, rows[0].prefix, SOON, &revoked));
+	assert_int_equal(revoked, 0);
+	load(pg, &count);
+	assert_int_equal(count, 1);
+	ok(pg, key_list(pg, &arena, (struct text){0}, SOON, &rows, &count));
+	assert_int_equal(count, 2);
+	assert_true(rows[0].revoked_us > 0);   /* bot stands before site */
+	assert_int_equal(rows[1].revoked_us, 0);
+	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, revoke, SOON));
+	load(pg, &count);
+	assert_int_equal(count, 1);
+	pg_free(pg);
+}
+
+static void every_change_moves_the_version_and_none_is_missed(void **state)
+{
+	static const char *const changes[] = {
+	        "INSERT INTO lastunit.principal (name, channel) VALUES ('x', 1)",
+	        "UPDATE lastunit.principal SET name = 'y'",
+	        "INSERT INTO lastunit.api_key (sha256, principal_id, prefix, scopes) SELECT sha256('a'), id, 'p', 1 FROM lastunit.principal",
+	        "UPDATE lastunit.api_key SET scopes = 3",
+	        "DELETE FROM lastunit.api_key",
+	        "SET session_replication_role = replica; DELETE FROM lastunit.principal",
+	        "TRUNCATE lastunit.principal, lastunit.api_key",
+	};
+	struct pg *pg = session();
+	int64_t before = 0;
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+		struct epoch_row row;
+		ask(changes[i]);
+		ok(pg, epoch_lease_read(pg, &arena, SOON, &row));
+		assert_true(row.keys_version > before);
+		before = row.keys_version;
+	}
+	/* The service itself may not make keys. */
+	assert_int_equal(pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('z', 1)", SOON), LU_INTERNAL);
+	assert_string_equal(pg_error(pg)->sqlstate, "42501");
+	assert_int_equal(pg_command(pg, "UPDATE api_key SET scopes = 31", SOON), LU_INTERNAL);
+	assert_string_equal(pg_error(pg)->sqlstate, "42501");
+	pg_free(pg);
+}
+
+static const struct CMUnitTest tests[] = {
+        STORE_TEST(a_new_key_is_loaded_by_its_hash),
+        STORE_TEST(a_principal_keeps_its_channel),
+        STORE_TEST(a_given_secret_is_stored_once),
+        STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
+        STORE_TEST(every_change_moves_the_version_and_none_is_missed),
+};
+
+STORE_MAIN(tests)

@@ -1,0 +1,197 @@
+/* Migrations: once, twice, two at once, and never backwards. */
+#include "store/fixture.h"
+#include "store/migrate.h"
+
+#include <pthread.h>
+
+/* An empty database; the fixture's own has the schema already. */
+static const char *empty_database(const char *name, const char *options)
+{
+	static char empty[200], sql[200];
+	snprintf(sql, sizeof sql, "CREATE DATABASE %s %s", name, options);
+	pg_server_ask(server.url, sql);
+	snprintf(empty, sizeof empty, "host=%s user=postgres dbname=%s", server.directory, name);
+	return empty;
+}
+
+static struct pg *connected(const char *to)
+{
+	struct pg *pg = pg_new(&(struct pg_options){.url = to});
+	ok(pg, pg_connect(pg, SOON));
+	return pg;
+}
+
+static void an_empty_database_is_migrated_once(void **state)
+{
+	char why[512] = "";
+	struct migrate_report report;
+	struct pg *pg = connected(empty_database("once", ""));
+	assert_false(migrate_check(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "lastunit migrate"));
+	assert_true(migrate_run(pg, SOON, &report, why));
+	assert_int_equal(report.found, 0);
+	assert_int_equal(report.now, report.known);
+	assert_true(report.known >= 2);
+	int64_t known = report.known;
+	assert_true(migrate_run(pg, SOON, &report, why));
+	assert_int_equal(report.found, known);
+	assert_int_equal(report.now, known);
+	assert_true(migrate_check(pg, SOON, &report, why));
+	pg_free(pg);
+	/* As serve sees it. */
+	pg = session();
+	assert_true(migrate_check(pg, SOON, &report, why));
+	assert_int_equal(report.found, known);
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.migration WHERE name <> '' AND at <= now()"), known);
+	assert_string_equal(ask("SELECT name FROM lastunit.migration WHERE version = 1"), "stock");
+	pg_free(pg);
+}
+
+struct migrator {
+	pthread_t thread;
+	struct pg *pg;
+	bool done;
+	struct migrate_report report;
+	char why[512];
+};
+
+static void *migrate(void *context)
+{
+	struct migrator *m = context;
+	m->done = migrate_run(m->pg, SOON, &m->report, m->why);
+	return NULL;
+}
+
+static void run_together(struct migrator *migrators, int count)
+{
+	for (int i = 0; i < count; i++)
+		assert_int_equal(pthread_create(&migrators[i].thread, NULL, migrate, &migrators[i]), 0);
+	for (int i = 0; i < count; i++) {
+		pthread_join(migrators[i].thread, NULL);
+		assert_string_equal(migrators[i].why, "");
+		assert_true(migrators[i].done);
+		pg_free(migrators[i].pg);
+	}
+}
+
+static void two_at_once_do_it_once(void **state)
+{
+	struct migrator migrators[4] = {{0}};
+	const char *to = empty_database("together", "");
+	for (int i = 0; i < 4; i++)
+		migrators[i].pg = connected(to);
+	run_together(migrators, 4);
+	int did = 0;
+	for (int i = 0; i < 4; i++) {
+		did += migrators[i].report.found == 0;
+		assert_int_equal(migrators[i].report.now, migrators[i].report.known);
+	}
+	assert_int_equal(did, 1);
+}
+
+/* Roles belong to the cluster: databases that are migrated at the same moment all want to make the same one. */
+static void databases_of_one_cluster_share_the_role(void **state)
+{
+	for (int round = 0; round < 4; round++) {
+		struct migrator migrators[4] = {{0}};
+		for (int i = 0; i < 4; i++) {
+			char name[32];
+			snprintf(name, sizeof name, "role_%d_%d", round, i);
+			migrators[i].pg = connected(empty_database(name, ""));
+		}
+		/* Without the role, as on a new cluster. */
+		pg_server_ask(server.url, "DO $$ DECLARE d text; BEGIN IF to_regrole('lastunit_service') IS NOT NULL THEN"
+		                          " ALTER ROLE lastunit_service RENAME TO lastunit_before; END IF; END $$");
+		run_together(migrators, 4);
+		assert_string_equal(pg_server_ask(server.url, "SELECT rolcanlogin FROM pg_roles WHERE rolname = 'lastunit_service'"), "f");
+		/* The old one back: it is the one that the other databases know. */
+		char sql[300];
+		snprintf(sql, sizeof sql, "DO $$BEGIN IF to_regrole('lastunit_before') IS NOT NULL THEN"
+		                          " ALTER ROLE lastunit_service RENAME TO lastunit_spare_%d;"
+		                          " ALTER ROLE lastunit_before RENAME TO lastunit_service; END IF; END$$", round);
+		pg_server_ask(server.url, sql);
+	}
+}
+
+static void a_login_that_is_no_superuser_may_migrate_and_serve(void **state)
+{
+	char to[200], why[512] = "";
+	struct migrate_report report;
+	pg_server_ask(server.url, "CREATE ROLE shop LOGIN CREATEROLE");
+	empty_database("shop", "OWNER shop");
+	snprintf(to, sizeof to, "host=%s user=shop dbname=shop", server.directory);
+	struct pg *pg = connected(to);
+	bool done = migrate_run(pg, SOON, &report, why);
+	assert_string_equal(why, "");
+	assert_true(done);
+	pg_free(pg);
+	pg = pg_new(&(struct pg_options){.url = to, .role = "lastunit_service"});
+	ok(pg, pg_connect(pg, SOON));
+	assert_true(migrate_check(pg, SOON, &report, why));
+	pg_free(pg);
+}
+
+static void a_newer_database_is_refused(void **state)
+{
+	char why[512] = "";
+	struct migrate_report report;
+	ask("INSERT INTO lastunit.migration (version, name) VALUES (9999, 'from the future')");
+	struct pg *pg = owner_session();
+	assert_false(migrate_check(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "9999"));
+	why[0] = '\0';
+	assert_false(migrate_run(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "9999"));
+	assert_int_equal(PQtransactionStatus(pg_conn(pg)), PQTRANS_IDLE);
+	pg_free(pg);
+}
+
+static void a_migration_that_fails_leaves_nothing(void **state)
+{
+	char why[512] = "";
+	struct migrate_report report;
+	const char *to = empty_database("broken", "");
+	pg_server_ask(to, "CREATE SCHEMA lastunit");   /* somebody else's: the first statement fails */
+	struct pg *pg = connected(to);
+	assert_false(migrate_run(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "0001"));
+	assert_non_null(strstr(why, "42P06"));
+	pg_server_ask(to, "DROP SCHEMA lastunit");
+	why[0] = '\0';
+	assert_true(migrate_run(pg, SOON, &report, why));
+	pg_free(pg);
+	pg = connected(empty_database("latin", "ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"));
+	assert_false(migrate_run(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "LATIN1"));
+	pg_free(pg);
+}
+
+static void the_service_may_do_what_it_needs_and_no_more(void **state)
+{
+	static const char *const refused[] = {
+	        "UPDATE sku SET code = 'x'", "DELETE FROM sku", "TRUNCATE sku", "UPDATE reservation SET quantities = '{1}'",
+	        "DELETE FROM reservation", "UPDATE checkout SET quantities = '{1}'", "DELETE FROM checkout",
+	        "UPDATE hold SET quantity = 1", "INSERT INTO migration VALUES (99, 'x')", "DELETE FROM cache_epoch",
+	        "CREATE TABLE lastunit.x ()", "DROP TABLE ledger", "ALTER TABLE ledger DISABLE TRIGGER ALL",
+	        "UPDATE keys_version SET version = 1",
+	};
+	struct pg *pg = session();
+	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+		assert_int_equal(pg_command(pg, refused[i], SOON), LU_INTERNAL);
+		assert_string_equal(pg_error(pg)->sqlstate, "42501");
+	}
+	ok(pg, pg_command(pg, "SELECT * FROM pg_control_system(), pg_walfile_name(pg_current_wal_lsn()), pg_postmaster_start_time()", SOON));
+	pg_free(pg);
+}
+
+static const struct CMUnitTest tests[] = {
+        STORE_TEST(an_empty_database_is_migrated_once),
+        STORE_TEST(two_at_once_do_it_once),
+        STORE_TEST(databases_of_one_cluster_share_the_role),
+        STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
+        STORE_TEST(a_newer_database_is_refused),
+        STORE_TEST(a_migration_that_fails_leaves_nothing),
+        STORE_TEST(the_service_may_do_what_it_needs_and_no_more),
+};
+
+STORE_MAIN(tests)
