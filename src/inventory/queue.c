@@ -83,7 +83,7 @@ struct queue {
 	struct waiters ready[CLASS_COUNT];
 	struct slot **buckets;
 	size_t bucket_mask;
-	struct slot **lent;              /* by writer: the slots lent to it */
+	struct slot **lent, ***lent_end; /* by writer: the slots lent to it, in the order of its batch */
 	bool *blocked;                   /* by writer: runs a batch of blocked ones */
 	struct claim *free_claims;
 	struct slot *free_slots;
@@ -219,7 +219,13 @@ static void ready_add(struct queue *queue, struct waiter *waiter)
 	if (waiter->ready || !may_run(waiter, NOBODY))
 		return;
 	waiter->ready = true;
-	TAILQ_INSERT_TAIL(&queue->ready[waiter->class], waiter, entry);
+	/* In the order of readiness, which no stream of younger ones can hold up; yet who is older than all goes first. */
+	struct waiters *list = &queue->ready[waiter->class];
+	const struct waiter *first = TAILQ_FIRST(list);
+	if (first && waiter->sequence < first->sequence)
+		TAILQ_INSERT_HEAD(list, waiter, entry);
+	else
+		TAILQ_INSERT_TAIL(list, waiter, entry);
 }
 
 static void ready_remove(struct queue *queue, struct waiter *waiter)
@@ -272,8 +278,8 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 		struct claim *claim = claim_new(queue);
 		claim->waiter = waiter;
 		claim->slot = slot;
-		/* Behind the claims of the SKUs stands the key's. */
-		claim->exclusive = i >= operation->sku_count || operation->kind == OPERATION_SKU_PUT;
+		/* The even one is the key's. */
+		claim->exclusive = !(operation->claims[i] & 1) || operation->kind == OPERATION_SKU_PUT;
 		claim->sibling = waiter->claims;
 		waiter->claims = claim;
 		if (in_front && slot->first)
@@ -351,8 +357,9 @@ static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
 		if (slot->lent_to != NOBODY)
 			continue;   /* by an operation before it in this batch */
 		slot->lent_to = take->writer;
-		slot->lent_next = queue->lent[take->writer];
-		queue->lent[take->writer] = slot;
+		slot->lent_next = NULL;
+		*queue->lent_end[take->writer] = slot;
+		queue->lent_end[take->writer] = &slot->lent_next;
 	}
 	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
 		struct waiter *next = claim->slot->first ? claim->slot->first->waiter : NULL;
@@ -440,6 +447,7 @@ void queue_finish(struct queue *queue, unsigned writer)
 	pthread_mutex_lock(&queue->mutex);
 	struct slot *slots = queue->lent[writer];
 	queue->lent[writer] = NULL;
+	queue->lent_end[writer] = &queue->lent[writer];
 	for (struct slot *slot = slots; slot; slot = slot->lent_next)
 		slot->lent_to = NOBODY;
 	for (struct slot *slot = slots, *next; slot; slot = next) {
@@ -477,8 +485,11 @@ struct queue *queue_new(size_t length, unsigned writers)
 	queue->bucket_mask = buckets - 1;
 	queue->buckets = calloc(buckets, sizeof(struct slot *));
 	queue->lent = calloc(writers, sizeof(struct slot *));
+	queue->lent_end = calloc(writers, sizeof(struct slot **));
 	queue->blocked = calloc(writers, sizeof *queue->blocked);
-	CHECK(queue->buckets && queue->lent && queue->blocked);
+	CHECK(queue->buckets && queue->lent && queue->lent_end && queue->blocked);
+	for (unsigned i = 0; i < writers; i++)
+		queue->lent_end[i] = &queue->lent[i];
 	return queue;
 }
 
@@ -495,6 +506,7 @@ void queue_free(struct queue *queue)
 	}
 	free(queue->buckets);
 	free(queue->lent);
+	free(queue->lent_end);
 	free(queue->blocked);
 	pthread_cond_destroy(&queue->work);
 	pthread_mutex_destroy(&queue->mutex);
