@@ -20,9 +20,9 @@
 #include "cache/script.h"
 #include "cache/wire.h"
 
-#define NUMBER_BYTES 20             /* of an int64, sign included */
-#define COUNT_DIGITS 16             /* of LU_COUNT_MAX */
-#define SCAN_KEYS "1000"            /* looked at per step of an unlink */
+#define NUMBER_BYTES 20  /* of an int64, sign included */
+#define COUNT_DIGITS 16  /* of LU_COUNT_MAX */
+#define SCAN_KEYS "1000" /* looked at per step of an unlink */
 #define SCAN_STEP_MS 1000
 
 /* --- cells ------------------------------------------------------------------------------------------------------ */
@@ -332,8 +332,7 @@ enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char
 	/* Two calls, as every Redis understands them; once per opening. */
 	enum lu_error error = redis_call(redis, 2, (struct text[]){TEXT("INFO"), TEXT("server")}, deadline_ns, &server);
 	if (!error)
-		error = redis_call(redis, 2, (struct text[]){TEXT("INFO"), TEXT("replication")}, deadline_ns,
-		                   &replication);
+		error = redis_call(redis, 2, (struct text[]){TEXT("INFO"), TEXT("replication")}, deadline_ns, &replication);
 	if (error)
 		return error;
 	struct text run_id = wire_info(reply_text(server), "run_id");
@@ -342,8 +341,8 @@ enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char
 	/* guard.lua cuts the guard at these places. */
 	if (run_id.size != 40 || replid.size != 40 || role.size == 0 || role.size > 16)
 		return LU_CACHE_UNAVAILABLE;
-	snprintf(out, 160, "%.*s %.*s %.*s", (int)run_id.size, run_id.data, (int)role.size, role.data,
-	         (int)replid.size, replid.data);
+	snprintf(out, 160, "%.*s %.*s %.*s", (int)run_id.size, run_id.data, (int)role.size, role.data, (int)replid.size,
+	         replid.data);
 	return LU_OK;
 }
 
@@ -435,8 +434,7 @@ static enum lu_error scan_step(struct redis *redis, struct arena *arena, struct 
                                int64_t deadline_ns)
 {
 	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
-	const struct text argv[] = {TEXT("SCAN"), text_of(cursor), TEXT("MATCH"), pattern,
-	                            TEXT("COUNT"), TEXT(SCAN_KEYS)};
+	const struct text argv[] = {TEXT("SCAN"), text_of(cursor), TEXT("MATCH"), pattern, TEXT("COUNT"), TEXT(SCAN_KEYS)};
 	enum lu_error error = redis_call(redis, 6, argv, step_deadline(deadline_ns), &reply);
 	if (error)
 		return error;

@@ -5,7 +5,8 @@
  *
  * Every script answers FENCED when the guard is missing or this Redis is not the one in the guard's value.
  * Requests are built here (argv with lengths, never formatted), sent by cache/redis.c, replies decoded here: so the
- * blocking and the event-loop callers share one spelling. Thread: any; no state. At most LU_CELLS_MAX keys a call.
+ * blocking and the event-loop callers share one spelling. Thread: any; no state. 1 to LU_CELLS_MAX keys a call, each
+ * once; CHECKed, as are counts (0..LU_COUNT_MAX) and tokens ([A-Za-z0-9_-]).
  */
 #ifndef CACHE_CELL_H
 #define CACHE_CELL_H
@@ -14,16 +15,16 @@
 #include "cache/redis.h"
 #include "lastunit/types.h"
 
-#define CELL_NAMESPACE_BYTES 25        /* "lu:" and 22 random characters */
+#define CELL_NAMESPACE_BYTES 25 /* "lu:" and 22 random characters */
 #define CELL_TICKET_MS 2000
 
 enum cell_state { CELL_ABSENT, CELL_FILL, CELL_INTENT, CELL_VALUE, CELL_FOREIGN /* not one of ours */ };
 
 struct cell {
 	enum cell_state state;
-	struct figures figures;            /* CELL_VALUE */
-	struct text token;                 /* CELL_FILL, CELL_INTENT: ticket or token, borrowed from the reply */
-	struct text raw;                   /* the bytes as they stand */
+	struct figures figures; /* CELL_VALUE */
+	struct text token;      /* CELL_FILL, CELL_INTENT: ticket or token, borrowed from the reply */
+	struct text raw;        /* the bytes as they stand */
 };
 
 /* Decodes one cell. A V whose sku is not `sku` (a hash of keys gone wrong, a foreign writer) is CELL_FOREIGN, as is
@@ -54,10 +55,12 @@ struct cell_call cell_invalidate(struct arena *arena, struct text namespace, con
                                  const int64_t *versions, size_t count);
 
 enum cell_reply { CELL_OK, CELL_FENCED, CELL_FAILED };
-/* Tells FENCED from an answer; CELL_FAILED for anything that is neither. `count`: keys of the call. */
+/* Tells FENCED from an answer; CELL_FAILED for anything that is neither, NULL too. `count`: keys of the call. `read` and
+ * `cas` answer an array of `count` elements, the others the number of cells they set or deleted. */
 enum cell_reply cell_reply_kind(const redisReply *reply, size_t count);
 
-/* Sends a call on a blocking connection and waits; counts metrics. *ret_reply only with CELL_OK. */
+/* Sends a call on a blocking connection and waits; counts metrics (who sends a call himself counts himself).
+ * *ret_reply only with CELL_OK. */
 enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t count, int64_t deadline_ns,
                          redisReply **ret_reply);
 
@@ -66,9 +69,10 @@ enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char
 /* Opening: sets the guard. Then probes: all five scripts on a probe key of that namespace; ok only if each did its
  * work (PING is healthy during OOM and NOPERM). */
 enum lu_error cell_guard_set(struct redis *redis, struct text namespace, const char *identity, int64_t deadline_ns)
-        LU_MUST_CHECK;
+	LU_MUST_CHECK;
 enum lu_error cell_probe(struct redis *redis, struct text namespace, int64_t deadline_ns) LU_MUST_CHECK;
-/* Unlinks `namespace`, guard first, then its cells by SCAN, in steps that stay below the deadline. */
+/* Unlinks `namespace`, guard first, then its cells by SCAN, in steps of at most a second. LU_DEADLINE_EXCEEDED between two
+ * steps: what is gone is gone, call again. */
 enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, int64_t deadline_ns) LU_MUST_CHECK;
 
 #endif

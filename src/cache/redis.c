@@ -30,17 +30,17 @@
 /* A request on its way: kept until its reply is taken. */
 struct sent {
 	struct sent *next;
-	redisReply *reply;         /* put aside while an earlier request was repeated */
+	redisReply *reply; /* put aside while an earlier request was repeated */
 	struct buffer request;
 };
 
 struct redis {
 	struct redis_address address;
-	int fd;                    /* -1: no connection */
-	redisReader *reader;       /* lives as long as the connection */
+	int fd;              /* -1: no connection */
+	redisReader *reader; /* lives as long as the connection */
 	struct sent *first, **last;
 	struct wire_lookup *lookup; /* under way, perhaps across several attempts */
-	int64_t retry_at_ns;       /* no attempt before */
+	int64_t retry_at_ns;        /* no attempt before */
 	char error[WIRE_ERROR_BYTES];
 };
 

@@ -1,8 +1,9 @@
 /* A connection to Redis with deadlines of our own, blocking (writers, loaders, keepers) or on an event loop.
  *
  * A reply that did not come in time means that the connection is closed: replies can never shift by one. Scripts are
- * sent by their SHA-1; NOSCRIPT loads and repeats within the same deadline. `unix:///path[?db=N]`,
- * `redis://[user:password@]host[:port][/db]`; `rediss://` and cluster mode are refused when connecting.
+ * sent by their SHA-1; NOSCRIPT loads and repeats within the same deadline. `unix://[user:password@]/path[?db=N]`,
+ * `redis://[user:password@]host[:port][/db]`, with %XX decoded in credentials and path; `rediss://` is refused, cluster
+ * mode too, when connecting.
  * Ownership: struct redis is its owner's only; replies are freed by redis_reply_done(). Thread: the owner's.
  * Works with hiredis 0.14 and 1.x. Errors: LU_CACHE_UNAVAILABLE, text by redis_error().
  */
@@ -19,7 +20,7 @@ struct redis;
 
 struct redis_address {
 	bool unix_socket;
-	char host[256];            /* or the path */
+	char host[256]; /* or the path */
 	int port;
 	int db;
 	char user[64], password[256];
@@ -38,26 +39,28 @@ void redis_close(struct redis *redis);
 const char *redis_error(const struct redis *redis);
 
 /* Sends one command now (all bytes are written before it returns); its reply is taken by redis_receive() later, in
- * order. So a caller can talk to PostgreSQL meanwhile. On error the connection is closed. */
+ * order. So a caller can talk to PostgreSQL meanwhile. With nothing outstanding it connects by itself if it must. On
+ * error the connection is closed and every reply outstanding is lost. */
 enum lu_error redis_send(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns) LU_MUST_CHECK;
 /* An error reply of Redis (-OOM, -NOPERM, …) is LU_CACHE_UNAVAILABLE too, but keeps the connection. */
 enum lu_error redis_receive(struct redis *redis, int64_t deadline_ns, redisReply **ret_reply) LU_MUST_CHECK;
 /* Send and receive. */
 enum lu_error redis_call(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns,
                          redisReply **ret_reply) LU_MUST_CHECK;
-void redis_reply_done(redisReply **reply);   /* for the cleanup attribute; accepts NULL */
+void redis_reply_done(redisReply **reply); /* for the cleanup attribute; accepts NULL */
 
 /* --- the same on an event loop: used by the http loops for `read` ------------------------------------------------ */
 struct redis_async;
 typedef void (*redis_on_reply)(enum lu_error error, const redisReply *reply, void *context);
 
 struct redis_async *redis_async_new(struct event_base *base, const struct redis_address *address, int64_t timeout_ms);
-/* Every call still waiting is answered LU_CACHE_UNAVAILABLE before this returns. */
+/* Every call still waiting is answered LU_CACHE_UNAVAILABLE before this returns. Never from inside on_reply. */
 void redis_async_free(struct redis_async *redis);
 bool redis_async_connected(const struct redis_async *redis);
 /* Sends one command; on_reply is called exactly once, never from inside this call, at the latest timeout_ms later:
  * then the connection is closed and every call waiting on it fails. Reconnects by itself (50 ms, doubling to 1 s);
- * while there is no connection it fails at once (still through the loop). The reply lives until on_reply returns. */
+ * while there is no connection it fails at once (still through the loop). The reply lives until on_reply returns, and is
+ * NULL with an error. The arguments are copied. */
 void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
                       void *context);
 

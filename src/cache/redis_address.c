@@ -15,7 +15,10 @@
 
 static int hex_digit(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
 }
 
 /* Decodes %XX into out[room], NUL behind. False when it does not fit, or is no text. */
@@ -85,12 +88,11 @@ static bool unix_parse(struct text rest, struct redis_address *address, const ch
 	struct text path = {rest.data, query ? (size_t)(query - rest.data) : rest.size};
 	*ret_why = "a unix socket is written unix:///absolute/path, its path shorter than 108 bytes";
 	if (!starts_with(path, "/") || path.size < 2 || !decode(path, address->host, sizeof address->host) ||
-	    strlen(address->host) >= sizeof ((struct sockaddr_un *)0)->sun_path)
+	    strlen(address->host) >= sizeof((struct sockaddr_un *)0)->sun_path)
 		return false;
 	*ret_why = "behind the path only ?db=N is known";
 	struct text option = behind(rest, path.size);
-	return option.size == 0 ||
-	       (starts_with(option, "?db=") && number(behind(option, 4), DB_MAX, &address->db));
+	return option.size == 0 || (starts_with(option, "?db=") && number(behind(option, 4), DB_MAX, &address->db));
 }
 
 static bool tcp_parse(struct text rest, struct redis_address *address, const char **ret_why)

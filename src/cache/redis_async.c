@@ -28,7 +28,7 @@
 
 #define RETRY_MS_MAX 1000
 #define READ_BYTES (64 * 1024)
-#define READS_MAX 16           /* per turn of the loop, so that other sockets have theirs */
+#define READS_MAX 16 /* per turn of the loop, so that other sockets have theirs */
 
 enum state { WAITING, RESOLVING, CONNECTING, GREETING, READY };
 
@@ -37,7 +37,7 @@ struct call {
 	redis_on_reply on_reply;
 	void *context;
 	int64_t deadline_ns;
-	struct buffer request;     /* kept for NOSCRIPT */
+	struct buffer request; /* kept for NOSCRIPT */
 };
 
 struct calls {
@@ -49,22 +49,22 @@ struct redis_async {
 	struct redis_address address;
 	int64_t timeout_ms;
 	enum state state;
-	int64_t state_deadline_ns; /* all states but READY */
+	int64_t state_deadline_ns;   /* all states but READY */
 	int64_t attempt_deadline_ns; /* resolving and connecting together */
-	int64_t retry_ms;          /* how long the next WAITING lasts */
+	int64_t retry_ms;            /* how long the next WAITING lasts */
 	struct wire_lookup *lookup;
 	struct wire_endpoints endpoints;
-	size_t endpoint;           /* being connected to */
+	size_t endpoint; /* being connected to */
 	int fd;
 	redisReader *reader;
 	int greetings_left;
-	struct buffer out;         /* bytes not written yet */
-	size_t out_done;           /* of these, written */
+	struct buffer out; /* bytes not written yet */
+	size_t out_done;   /* of these, written */
 	struct calls asked, failed;
-	struct event *timer;       /* state_deadline_ns, or the earliest deadline of `asked` */
-	struct event *work;        /* never pending: activated by hand */
+	struct event *timer;               /* state_deadline_ns, or the earliest deadline of `asked` */
+	struct event *work;                /* never pending: activated by hand */
 	struct event *readable, *writable; /* of fd; in RESOLVING `readable` is the look-up's */
-	int callbacks;             /* depth, to catch a free from inside one */
+	int callbacks;                     /* depth, to catch a free from inside one */
 };
 
 static void calls_put(struct calls *calls, struct call *call)
@@ -144,8 +144,7 @@ static void on_socket(evutil_socket_t fd, short events, void *context);
 static bool flush(struct redis_async *redis)
 {
 	while (redis->out_done < redis->out.size) {
-		ssize_t n = send(redis->fd, redis->out.data + redis->out_done, redis->out.size - redis->out_done,
-		                 MSG_NOSIGNAL);
+		ssize_t n = send(redis->fd, redis->out.data + redis->out_done, redis->out.size - redis->out_done, MSG_NOSIGNAL);
 		if (n >= 0) {
 			redis->out_done += (size_t)n;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {

@@ -111,7 +111,8 @@ bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES])
 	if (reply->type == REDIS_REPLY_STRING)
 		enabled = wire_info((struct text){reply->str, (size_t)reply->len}, "cluster_enabled");
 	if (text_equal(enabled, TEXT("1"))) {
-		snprintf(error, WIRE_ERROR_BYTES, "%s", "Redis runs in cluster mode, which is not supported: name a single "
+		snprintf(error, WIRE_ERROR_BYTES, "%s",
+		         "Redis runs in cluster mode, which is not supported: name a single "
 		         "primary (cluster-enabled no)");
 		return false;
 	}
@@ -208,10 +209,10 @@ bool wire_literal(const struct redis_address *address, struct wire_endpoints *re
 struct wire_lookup {
 	struct redis_address address;
 	struct wire_endpoints endpoints;
-	int error;           /* of getaddrinfo */
-	atomic_bool done;    /* set when `endpoints` and `error` are final */
-	int fd;              /* eventfd: wakes the owner */
-	atomic_int holders;  /* the owner and the thread: the last one frees */
+	int error;          /* of getaddrinfo */
+	atomic_bool done;   /* set when `endpoints` and `error` are final */
+	int fd;             /* eventfd: wakes the owner */
+	atomic_int holders; /* the owner and the thread: the last one frees */
 };
 
 static void lookup_release(struct wire_lookup *lookup)

@@ -15,8 +15,8 @@
 #include "lastunit/types.h"
 
 #define WIRE_ERROR_BYTES 256
-#define WIRE_RETRY_MS 50          /* between attempts to connect */
-#define WIRE_ENDPOINTS_MAX 8      /* of one name; the rest is not tried */
+#define WIRE_RETRY_MS 50     /* between attempts to connect */
+#define WIRE_ENDPOINTS_MAX 8 /* of one name; the rest is not tried */
 
 /* --- requests -------------------------------------------------------------------------------------------------- */
 

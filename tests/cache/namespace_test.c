@@ -111,7 +111,7 @@ static void the_probe_runs_all_five_scripts_and_leaves_nothing(void **state)
 	assert_int_equal(cell_probe(redis, ns, FAR), LU_OK);
 	for (size_t i = 0; i < 5; i++)
 		assert_true(metric_get(scripts[i]) > before[i]);
-	assert_answer("DBSIZE", "1"); /* the guard */
+	assert_answer("DBSIZE", "1");                        /* the guard */
 	assert_int_equal(cell_probe(redis, ns, FAR), LU_OK); /* and again */
 }
 
@@ -199,7 +199,8 @@ static void a_namespace_goes_with_all_its_cells_and_nothing_else(void **state)
 		for (int n = 0; n < (i < 10 ? 2 : 1); n++) {
 			redisReply *reply = NULL;
 			assert_int_equal(cell_run(redis, cell_cas(&arena, n ? other : ns, &sku, &absent, &value, &px_ms, 1), 1, FAR,
-			                          &reply), CELL_OK);
+			                          &reply),
+			                 CELL_OK);
 			redis_reply_done(&reply);
 		}
 	}

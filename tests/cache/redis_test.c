@@ -264,7 +264,9 @@ static void credentials_and_database_are_sent(void **state)
 	static const struct {
 		const char *format, *word;
 	} wrong[] = {
-		{"unix://app:wrong@%s", "WRONGPASS"}, {"unix://%s", "NOAUTH"}, {"unix://app:s%%40cret@%s?db=99", "out of range"},
+		{"unix://app:wrong@%s", "WRONGPASS"},
+		{"unix://%s", "NOAUTH"},
+		{"unix://app:s%%40cret@%s?db=99", "out of range"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
 #pragma GCC diagnostic push
@@ -363,7 +365,7 @@ struct rogue {
 	const char *const *plays;
 	int listener;
 	atomic_int accepted;
-	bool greet;            /* else it closes at once, for ever */
+	bool greet; /* else it closes at once, for ever */
 	pthread_t thread;
 };
 
@@ -416,10 +418,16 @@ static void a_reply_in_single_bytes_is_whole_and_rubbish_closes(void **state)
 		const char *sent;
 		enum lu_error error;
 	} cases[] = {
-		{"+PONG\r\n", LU_OK}, {"$3\r\na\nb\r\n", LU_OK}, {"*2\r\n$1\r\na\r\n*1\r\n:7\r\n", LU_OK},
-		{"", LU_CACHE_UNAVAILABLE}, {"+PON", LU_CACHE_UNAVAILABLE}, {"$3\r\nab", LU_CACHE_UNAVAILABLE},
-		{"HTTP/1.1 200 OK\r\n\r\n", LU_CACHE_UNAVAILABLE}, {"*1000000\r\n:1\r\n", LU_CACHE_UNAVAILABLE},
-		{"\r\n", LU_CACHE_UNAVAILABLE}, {"-ERR no\r\n", LU_CACHE_UNAVAILABLE},
+		{"+PONG\r\n", LU_OK},
+		{"$3\r\na\nb\r\n", LU_OK},
+		{"*2\r\n$1\r\na\r\n*1\r\n:7\r\n", LU_OK},
+		{"", LU_CACHE_UNAVAILABLE},
+		{"+PON", LU_CACHE_UNAVAILABLE},
+		{"$3\r\nab", LU_CACHE_UNAVAILABLE},
+		{"HTTP/1.1 200 OK\r\n\r\n", LU_CACHE_UNAVAILABLE},
+		{"*1000000\r\n:1\r\n", LU_CACHE_UNAVAILABLE},
+		{"\r\n", LU_CACHE_UNAVAILABLE},
+		{"-ERR no\r\n", LU_CACHE_UNAVAILABLE},
 		{"-NOSCRIPT of yours\r\n", LU_CACHE_UNAVAILABLE},
 	};
 	enum { N = sizeof cases / sizeof *cases };

@@ -156,8 +156,8 @@ static const struct figures row = {.version = 5, .on_hand = 10, .reserved = 2, .
 /* What each script leaves of a cell, called for version 5, the writer's own token being "mine"; NULL: as it was. */
 static const struct {
 	const char *before;
-	const char *cas_absent;     /* cas('' -> "F|new") */
-	const char *cas_fill;       /* cas("F|t" -> V5) */
+	const char *cas_absent; /* cas('' -> "F|new") */
+	const char *cas_fill;   /* cas("F|t" -> V5) */
 	const char *publish;
 	const char *invalidate;
 } states[] = {
@@ -328,8 +328,11 @@ static void C1_another_guard_fences_every_script(void **state)
 	static const struct {
 		size_t at;
 		const char *why;
-	} parts[] = {{0, "another run_id"}, {39, "another run_id, at its end"}, {41, "another role"},
-	             {48, "another replication id"}, {87, "another replication id, at its end"}};
+	} parts[] = {{0, "another run_id"},
+	             {39, "another run_id, at its end"},
+	             {41, "another role"},
+	             {48, "another replication id"},
+	             {87, "another replication id, at its end"}};
 	assert_int_equal(strlen(identity), 88); /* 40 + " master " + 40 */
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		strcpy(changed, identity);

@@ -58,8 +58,8 @@ static void write_configuration(const struct redis_server *server, const char *o
 	FILE *conf = fopen(path, "w");
 	if (!conf)
 		fail(server, "cannot write %s: %s", path, strerror(errno));
-	fprintf(conf, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\nlogfile %s/log\n",
-	        server->port, server->socket, server->directory, server->directory);
+	fprintf(conf, "port %d\nbind 127.0.0.1\nunixsocket %s\nunixsocketperm 700\ndir %s\nlogfile %s/log\n", server->port,
+	        server->socket, server->directory, server->directory);
 	fputs("save \"\"\nappendonly no\ndaemonize no\ndatabases 4\nrepl-diskless-sync-delay 0\n", conf);
 	fputs("maxmemory-policy noeviction\nenable-debug-command local\n", conf);
 	if (options)

@@ -16,12 +16,12 @@
 #include <sys/types.h>
 
 struct redis_server {
-	pid_t pid;             /* 0 while it does not run */
-	int port;              /* 0: unix socket only */
-	char directory[64];    /* 0700; holds the socket, the configuration, the log and, if it saves, dump.rdb */
+	pid_t pid;          /* 0 while it does not run */
+	int port;           /* 0: unix socket only */
+	char directory[64]; /* 0700; holds the socket, the configuration, the log and, if it saves, dump.rdb */
 	char socket[96];
-	char url[128];         /* unix:///…/s */
-	char url_tcp[64];      /* redis://127.0.0.1:port, or "" */
+	char url[128];    /* unix:///…/s */
+	char url_tcp[64]; /* redis://127.0.0.1:port, or "" */
 };
 
 /* `options` are lines of redis.conf, put behind ours (NULL: none). Ours: no persistence, DEBUG allowed locally. */

@@ -27,10 +27,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-#define assert_text(actual, expected) \
-	do { \
-		struct text actual_ = (actual), expected_ = (expected); \
-		assert_int_equal(actual_.size, expected_.size); \
+#define assert_text(actual, expected)                                      \
+	do {                                                                   \
+		struct text actual_ = (actual), expected_ = (expected);            \
+		assert_int_equal(actual_.size, expected_.size);                    \
 		assert_memory_equal(actual_.data, expected_.data, expected_.size); \
 	} while (0)
 
@@ -107,12 +107,49 @@ static void a_value_of_another_sku_is_foreign(void **state)
 static void whatever_is_not_exactly_ours_is_foreign(void **state)
 {
 	static const char *const foreign[] = {
-		"V", "V|", "V|1", "V|1|1|0|0|1", "V|1|1|0|0|2|X", "V|1|1|0|0||X", "V|1|1|0|0|1|", "V|1|1|0|0|1|X ",
-		"V||1|0|0|1|X", "V|-1|1|0|0|1|X", "V|+1|1|0|0|1|X", "V|01|1|0|0|1|X", "V|00|1|0|0|1|X", "V|1 |1|0|0|1|X",
-		"V|1.0|1|0|0|1|X", "V|1e15|1|0|0|1|X", "V|1|1e+15|0|0|1|X", "V|1000000000000001|1|0|0|1|X",
-		"V|1|9223372036854775808|0|0|1|X", "V|1|99999999999999999999999|0|0|1|X", "v|1|1|0|0|1|X", "V|1|1|0|0|01|X",
-		"F", "F|", "F|a b", "F|a|", "F|a\n", "I", "I|", "I|a", "I|a|", "I||1", "I|a|x", "I|a|1|", "I|a|1 ", "I|a|01",
-		"I|a|1000000000000001", "I|a|-1", " V|1|1|0|0|1|X", "X|1", "12", "null", "{}",
+		"V",
+		"V|",
+		"V|1",
+		"V|1|1|0|0|1",
+		"V|1|1|0|0|2|X",
+		"V|1|1|0|0||X",
+		"V|1|1|0|0|1|",
+		"V|1|1|0|0|1|X ",
+		"V||1|0|0|1|X",
+		"V|-1|1|0|0|1|X",
+		"V|+1|1|0|0|1|X",
+		"V|01|1|0|0|1|X",
+		"V|00|1|0|0|1|X",
+		"V|1 |1|0|0|1|X",
+		"V|1.0|1|0|0|1|X",
+		"V|1e15|1|0|0|1|X",
+		"V|1|1e+15|0|0|1|X",
+		"V|1000000000000001|1|0|0|1|X",
+		"V|1|9223372036854775808|0|0|1|X",
+		"V|1|99999999999999999999999|0|0|1|X",
+		"v|1|1|0|0|1|X",
+		"V|1|1|0|0|01|X",
+		"F",
+		"F|",
+		"F|a b",
+		"F|a|",
+		"F|a\n",
+		"I",
+		"I|",
+		"I|a",
+		"I|a|",
+		"I||1",
+		"I|a|x",
+		"I|a|1|",
+		"I|a|1 ",
+		"I|a|01",
+		"I|a|1000000000000001",
+		"I|a|-1",
+		" V|1|1|0|0|1|X",
+		"X|1",
+		"12",
+		"null",
+		"{}",
 	};
 	for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
 		struct cell cell = decoded(foreign[i], "X");
@@ -212,12 +249,24 @@ static void a_reply_is_an_answer_only_if_it_fits_the_call(void **state)
 		size_t count;
 		enum cell_reply kind;
 	} rows[] = {
-		{"+FENCED\r\n", 1, CELL_FENCED}, {"+OK\r\n", 1, CELL_FAILED}, {"$6\r\nFENCED\r\n", 1, CELL_FAILED},
-		{"-FENCED\r\n", 1, CELL_FAILED}, {"-OOM command\r\n", 1, CELL_FAILED}, {"$-1\r\n", 1, CELL_FAILED},
-		{"*0\r\n", 1, CELL_FAILED}, {"*1\r\n$-1\r\n", 1, CELL_OK}, {"*1\r\n$1\r\nx\r\n", 1, CELL_OK},
-		{"*1\r\n:1\r\n", 1, CELL_OK}, {"*1\r\n:1\r\n", 2, CELL_FAILED}, {"*2\r\n:1\r\n:0\r\n", 1, CELL_FAILED},
-		{"*1\r\n-ERR x\r\n", 1, CELL_FAILED}, {"*1\r\n*0\r\n", 1, CELL_FAILED}, {":0\r\n", 1, CELL_OK},
-		{":2\r\n", 2, CELL_OK}, {":3\r\n", 2, CELL_FAILED}, {":-1\r\n", 2, CELL_FAILED},
+		{"+FENCED\r\n", 1, CELL_FENCED},
+		{"+OK\r\n", 1, CELL_FAILED},
+		{"$6\r\nFENCED\r\n", 1, CELL_FAILED},
+		{"-FENCED\r\n", 1, CELL_FAILED},
+		{"-OOM command\r\n", 1, CELL_FAILED},
+		{"$-1\r\n", 1, CELL_FAILED},
+		{"*0\r\n", 1, CELL_FAILED},
+		{"*1\r\n$-1\r\n", 1, CELL_OK},
+		{"*1\r\n$1\r\nx\r\n", 1, CELL_OK},
+		{"*1\r\n:1\r\n", 1, CELL_OK},
+		{"*1\r\n:1\r\n", 2, CELL_FAILED},
+		{"*2\r\n:1\r\n:0\r\n", 1, CELL_FAILED},
+		{"*1\r\n-ERR x\r\n", 1, CELL_FAILED},
+		{"*1\r\n*0\r\n", 1, CELL_FAILED},
+		{":0\r\n", 1, CELL_OK},
+		{":2\r\n", 2, CELL_OK},
+		{":3\r\n", 2, CELL_FAILED},
+		{":-1\r\n", 2, CELL_FAILED},
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		redisReply *reply = parsed(rows[i].resp);
@@ -244,8 +293,8 @@ static void a_forgotten_script_is_sent_with_its_source(void **state)
 	assert_text(buffer_text(&again), buffer_text(&expected));
 
 	buffer_clear(&request);
-	wire_request(&request, 3, (struct text[]){TEXT("EVALSHA"), TEXT("0123456789012345678901234567890123456789"),
-	                                          TEXT("0")});
+	wire_request(&request, 3,
+	             (struct text[]){TEXT("EVALSHA"), TEXT("0123456789012345678901234567890123456789"), TEXT("0")});
 	assert_false(wire_again(noscript, buffer_text(&request), &again)); /* not one of ours */
 	buffer_clear(&request);
 	wire_request(&request, 1, (struct text[]){TEXT("PING")});
@@ -298,12 +347,48 @@ static void urls_say_where_redis_is(void **state)
 static void other_urls_are_refused_with_a_sentence(void **state)
 {
 	static const char *const urls[] = {
-		"", "redis", "redis:", "redis:/h", "rediss://h", "http://h", "REDIS://h", "redis://", "redis:///0", "redis://:6379",
-		"redis://h:", "redis://h:0", "redis://h:65536", "redis://h:-1", "redis://h:+1", "redis://h:6379x", "redis://h/x",
-		"redis://h/-1", "redis://h/0/1", "redis://h/0?db=1", "redis://h?db=1", "redis://h /0", "redis://user@h",
-		"redis://user:@h", "redis://u:p%@h", "redis://u:p%2@h", "redis://u:p%zz@h", "redis://u:p%00q@h", "redis://[::1",
-		"redis://[]", "redis://[::1]x", "redis://a:b:c", "redis://h\nx", "unix://", "unix:///", "unix://run/redis", "unix:/run/r",
-		"unix:///run/r?db=", "unix:///run/r?db=x", "unix:///run/r?db=99999999999", "unix:///run/r?d=1", "unix:///run/r?",
+		"",
+		"redis",
+		"redis:",
+		"redis:/h",
+		"rediss://h",
+		"http://h",
+		"REDIS://h",
+		"redis://",
+		"redis:///0",
+		"redis://:6379",
+		"redis://h:",
+		"redis://h:0",
+		"redis://h:65536",
+		"redis://h:-1",
+		"redis://h:+1",
+		"redis://h:6379x",
+		"redis://h/x",
+		"redis://h/-1",
+		"redis://h/0/1",
+		"redis://h/0?db=1",
+		"redis://h?db=1",
+		"redis://h /0",
+		"redis://user@h",
+		"redis://user:@h",
+		"redis://u:p%@h",
+		"redis://u:p%2@h",
+		"redis://u:p%zz@h",
+		"redis://u:p%00q@h",
+		"redis://[::1",
+		"redis://[]",
+		"redis://[::1]x",
+		"redis://a:b:c",
+		"redis://h\nx",
+		"unix://",
+		"unix:///",
+		"unix://run/redis",
+		"unix:/run/r",
+		"unix:///run/r?db=",
+		"unix:///run/r?db=x",
+		"unix:///run/r?db=99999999999",
+		"unix:///run/r?d=1",
+		"unix:///run/r?",
 		"unix:///run/r?db=1&x=2",
 		"unix:///0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678",
 	};
