@@ -1,5 +1,6 @@
 # Lastunit. `make help` lists the targets.
 #
+# V=1 shows the commands.
 # MODE=release|debug|san picks the profile, SAN=address,undefined|thread the sanitizers, CC=gcc|clang the compiler,
 # WERROR=1 turns warnings into errors (CI does). Everything built lies below build/MODE; build/lastunit is a link.
 
@@ -11,6 +12,7 @@ endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
 KINDS   ?= *
+Q       := $(if $(V),,@)
 
 comma := ,
 ifneq ($(SAN),)
@@ -55,22 +57,27 @@ build/lastunit: $(BIN) FORCE
 FORCE:
 
 $(BIN): $(BUILD)/main.o $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(LIB): $(OBJ)
+	@echo '  AR    $@'
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo '  CC    $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%.o: tests/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -c -o $@ $<
+	@echo '  CC    $@'
+	$(Q)$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
@@ -83,7 +90,8 @@ $(BUILD)/gen/embedded.c: $(EMBED) Makefile
 	  printf '%s\n' "const size_t embedded_file_count = $$n;"; } > $@
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	@echo '  CC    $@'
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 -include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(TLIB:.o=.d)
 

@@ -67,8 +67,8 @@ bool dev_postgres_init(const struct dev_home *home, const struct child_user *use
 	if (mkdir(made, 0700) < 0 || chown(made, user->uid, user->gid) < 0)
 		return cmd_refuse(ret_why, "cannot make %s: %s", made, strerror(errno));
 	CHECK(snprintf(program, sizeof program, "%s/initdb", bindir) < (int)sizeof program);
-	const char *argv[] = {"initdb", "-D", made, "--locale=C.UTF-8", "-E", "UTF8", "-U", ROLE, "--auth-local=trust",
-	                      "--auth-host=reject", "--no-instructions",
+	const char *argv[] = {program, /* the whole path: by it initdb finds its siblings */ "-D", made, "--locale=C.UTF-8",
+	                      "-E", "UTF8", "-U", ROLE, "--auth-local=trust", "--auth-host=reject", "--no-instructions",
 	                      /* What is thrown away at the end need not survive a power cut while it is being made. */
 	                      keep ? NULL : "--no-sync", NULL};
 	struct child_options options = {.programs = (const char *[]){program, NULL},
@@ -98,7 +98,7 @@ pid_t dev_postgres_start(const struct dev_home *home, const struct child_user *u
 	CHECK(snprintf(program, sizeof program, "%s/postgres", bindir) < (int)sizeof program);
 	snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", home->sockets);
 	/* Settings of the server belong to the start, not to postgresql.conf: a second start has today's. */
-	const char *argv[] = {"postgres",
+	const char *argv[] = {program,
 	                      "-D",
 	                      data,
 	                      "-p",

@@ -197,7 +197,10 @@ static pid_t child_of(pid_t parent, const char *name)
 		text[size] = 0;
 		if (file)
 			fclose(file);
-		if (strncmp(text, name, strlen(name)) == 0)
+		/* "redis-server unixsocket:…", "/usr/lib/postgresql/15/bin/postgres", "lastunit" */
+		text[strcspn(text, " ")] = 0;
+		const char *slash = strrchr(text, '/');
+		if (strcmp(slash ? slash + 1 : text, name) == 0)
 			found = pid;
 	}
 	closedir(proc);
