@@ -74,37 +74,41 @@ struct tally *tally_of(struct tallies *tallies, const struct uuid *id)
 
 void tally_entry(struct tallies *tallies, const struct ledger_entry *entry)
 {
+	/* Which figure an entry of this kind moves, and which it must leave alone: what does not obey must not look right. */
 	enum tally_kind kind;
-	int64_t units;
+	int64_t units, stray = 0;
 	switch (entry->kind) {
 	case LEDGER_RESERVE:
 		kind = TALLY_RESERVE;
 		units = entry->reserved_delta;
+		stray = entry->on_hand_delta;
 		break;
 	case LEDGER_COMMIT:
 		kind = TALLY_COMMIT;
-		/* Both move by the same; what does not must not look right. */
-		units = entry->on_hand_delta == entry->reserved_delta ? -entry->reserved_delta : 0;
+		units = -entry->reserved_delta;
+		stray = entry->on_hand_delta - entry->reserved_delta;
 		break;
 	case LEDGER_RELEASE:
-		kind = TALLY_RELEASE;
-		units = -entry->reserved_delta;
-		break;
 	case LEDGER_EXPIRE:
-		kind = TALLY_EXPIRE;
+		kind = entry->kind == LEDGER_RELEASE ? TALLY_RELEASE : TALLY_EXPIRE;
 		units = -entry->reserved_delta;
+		stray = entry->on_hand_delta;
 		break;
 	case LEDGER_SALE:
 		kind = TALLY_SALE;
 		units = -entry->on_hand_delta;
+		stray = entry->reserved_delta;
 		break;
 	case LEDGER_CANCEL:
 		kind = TALLY_CANCEL;
 		units = entry->on_hand_delta;
+		stray = entry->reserved_delta;
 		break;
 	default:
 		return;
 	}
+	if (stray)
+		units = 0;
 	if (uuid_is_nil(&entry->operation_id))
 		return;
 	struct tally *tally = tally_of(tallies, &entry->operation_id);

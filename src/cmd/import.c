@@ -146,6 +146,15 @@ static int prepare(struct run *run)
 
 /* --- the rows ---------------------------------------------------------------------------------------------------------- */
 
+/* A sentence that quotes foreign bytes may have been cut within a character. */
+static struct text whole_characters(const char *sentence)
+{
+	struct text text = text_of(sentence);
+	while (!text_is_utf8(text))
+		text.size--;
+	return text;
+}
+
 static void refusal_add(struct run *run, int64_t line, struct text sku, const char *code, const char *why)
 {
 	if (run->refusal_count == run->refusal_room) {
@@ -155,7 +164,7 @@ static void refusal_add(struct run *run, int64_t line, struct text sku, const ch
 	}
 	/* What is no SKU may be anything, a megabyte included. */
 	struct text shown = text_is_utf8(sku) && sku.size <= LU_SKU_BYTES_MAX ? arena_text(&run->arena, sku) : TEXT("");
-	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code, arena_text(&run->arena, text_of(why))};
+	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code, arena_text(&run->arena, whole_characters(why))};
 }
 
 /* A row of a profile whose file names each SKU many times. */
@@ -288,7 +297,7 @@ static void print_json(const struct run *run, int64_t refused)
 	json_key(&json, "cache");
 	json_put_string(&json, cache_name(report->cache));
 	json_key(&json, "why");
-	json_put_string(&json, run->why);
+	json_put_text(&json, whole_characters(run->why));
 	json_key(&json, "refusals");
 	json_array_open(&json);
 	json_refusals(&json, run->refusals, run->refusal_count);
@@ -332,7 +341,7 @@ static int conclude(struct run *run)
 			fprintf(stderr, "… and %lld more; --json lists them\n", (long long)(refused - (int64_t)shown));
 	}
 	if (!report->applied) {
-		fprintf(stderr, "Nothing was imported: %lld of %lld rows were refused (--partial applies the others).\n",
+		fprintf(stderr, "Nothing was imported: refused %lld of %lld rows (--partial applies the others).\n",
 		        (long long)refused, (long long)run->row_count);
 		return code;
 	}
@@ -437,6 +446,7 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return LU_OK;
 	progress_show(&run->progress, "%lld rows read, applying", (long long)run->row_count);
 	run->options.titles = run->columns.title_count > 0;
+	run->options.unreadable = (int64_t)run->refusal_count;
 	error = import_apply(pg, &run->arena, &run->options, &run->report);
 	if (error)
 		return failed(run, error, run->report.why);

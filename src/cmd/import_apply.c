@@ -245,7 +245,8 @@ static enum lu_error write_key(struct import *in, int64_t at_us)
 	                           "{\"created\":%lld,\"changed\":%lld,\"entries\":%lld,\"described\":%lld,\"refused\":%lld,"
 	                           "\"units\":%lld}",
 	                           (long long)report->created, (long long)report->changed, (long long)report->entries,
-	                           (long long)report->described, (long long)report->refused, (long long)report->units),
+	                           (long long)report->described, (long long)(report->refused + in->options->unreadable),
+	                           (long long)report->units),
 	};
 	memcpy(row.fingerprint, in->options->fingerprint, sizeof row.fingerprint);
 	idempotency_insert_send(in->pg, &in->scratch, &row, 1);

@@ -28,6 +28,7 @@ struct import_options {
 	uint8_t fingerprint[32];
 	struct text reference;            /* of ledger entries whose row gives no reason; size 0: none */
 	bool partial;
+	int64_t unreadable;               /* rows refused before they got here: told again when the import is repeated */
 	bool titles;                      /* some row may have one */
 	int64_t deadline_ns;
 };

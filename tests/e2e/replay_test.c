@@ -1,0 +1,296 @@
+/* `lastunit replay`: real orders through all six channels at once, and a verdict that can be bad.
+ *
+ * It plays shared/data/online-retail.csv if that lies beside the repository, else a generated file with the same traps; the
+ * first REPLAY_LINES lines of it (environment; 0: all).
+ *
+ * Bugs it guards against: everything at once (B01, B06, B11, B12, B40, B74), and a replay that says yes to anything.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/text.h"
+#include "cmd/file_read.h"
+#include "cmd/orders.h"
+#include "lib/command.h"
+#include "lib/orders_generator.h"
+#include "lib/pg_server.h"
+#include "lib/service.h"
+
+#define LINES "6000"
+
+static struct service service;
+static char directory[] = "/tmp/replay-test-XXXXXX";
+static char values[10][600];
+static const char *variables[11];
+
+/* Above the test binary's build directory, or where the test was started. */
+static bool find_real_file(char path[PATH_MAX])
+{
+	static const char name[] = "shared/data/online-retail.csv";
+	char at[PATH_MAX / 2];
+	ssize_t size = readlink("/proc/self/exe", at, sizeof at - 1);
+	assert_true(size > 0);
+	at[size] = 0;
+	snprintf(path, PATH_MAX, "../%s", name);
+	if (access(path, R_OK) == 0)
+		return true;
+	for (char *up = dirname(at); strcmp(up, "/") != 0; up = dirname(up)) {
+		snprintf(path, PATH_MAX, "%s/%s", up, name);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void generate(const char *path, uint64_t seed, size_t invoices, size_t skus)
+{
+	struct buffer file = {0};
+	orders_generate(&(struct orders_generator){.seed = seed, .invoices = invoices, .skus = skus}, &file);
+	FILE *out = fopen(path, "w");
+	assert_non_null(out);
+	assert_int_equal(fwrite(file.data, 1, file.size, out), file.size);
+	fclose(out);
+	buffer_done(&file);
+}
+
+struct played {
+	int exit_code;
+	json_t *json;
+	char err[600];
+};
+
+static struct played play(const char *path, const char *lines)
+{
+	const char *arguments[] = {"replay", path, "--json", "--clients", "32", "--lines", lines, NULL};
+	struct command command = command_run(arguments, variables);
+	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), ""};
+	snprintf(played.err, sizeof played.err, "%s", command.err);
+	command_done(&command);
+	return played;
+}
+
+static int64_t number(json_t *json, const char *key)
+{
+	json_t *value = json_object_get(json, key);
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+/* What went wrong, on stderr, before an assertion ends the test. */
+static void show(const struct played *played)
+{
+	char *text = json_dumps(played->json, JSON_INDENT(1));
+	fprintf(stderr, "exit code %d\n%s%s\n", played->exit_code, played->err, text ? text : "");
+	free(text);
+}
+
+static void assert_kept(const struct played *played)
+{
+	bool kept = played->exit_code == 0 && json_is_true(json_object_get(played->json, "kept"));
+	if (!kept)
+		show(played);
+	assert_true(kept);
+	assert_int_equal(number(played->json, "violations"), 0);
+	json_t *audit = json_object_get(played->json, "audit");
+	assert_true(json_is_true(json_object_get(audit, "sound")));
+	/* the cells were compared, or could not be because none is served */
+	assert_true(number(audit, "skus") > 0);
+}
+
+/* The counts of the report agree with the file and among themselves. */
+static void assert_counts(const struct played *played, const struct order_book *book)
+{
+	int64_t of_kind[ORDER_KINDS] = {0}, carts = 0, sold = 0, refused = 0, expired = 0, units = 0;
+	for (size_t i = 0; i < book->order_count; i++)
+		of_kind[book->orders[i].kind]++;
+	json_t *channels = json_object_get(played->json, "channels");
+	assert_int_equal(json_array_size(channels), 6);
+	for (size_t i = 0; i < 6; i++) {
+		json_t *channel = json_array_get(channels, i);
+		assert_true(number(channel, "carts") > 0 && number(channel, "sold") > 0);
+		assert_true(number(channel, "p50_us") > 0 && number(channel, "p50_us") <= number(channel, "p99_us"));
+		carts += number(channel, "carts");
+		sold += number(channel, "sold");
+		refused += number(channel, "refused");
+		expired += number(channel, "expired");
+		units += number(channel, "units");
+	}
+	assert_int_equal(number(played->json, "lines"), book->line_count);
+	assert_int_equal(number(played->json, "skus"), book->sku_count);
+	assert_int_equal(number(played->json, "orders"), book->order_count);
+	assert_int_equal(carts, of_kind[ORDER_SALE]);
+	assert_int_equal(number(played->json, "cancellations"), of_kind[ORDER_CANCELLATION]);
+	assert_int_equal(number(played->json, "write_offs"), of_kind[ORDER_WRITE_OFF]);
+	/* every cart has one end; 60 % of the stock leaves some without, and one in ten is left to expire */
+	assert_int_equal(sold + refused + expired, carts);
+	assert_true(refused > 0);
+	assert_true(expired > carts / 30);
+	assert_true(number(played->json, "reads") >= sold);
+	assert_true(number(played->json, "replays") > 0);
+	char sql[300];
+	snprintf(sql, sizeof sql, "SELECT sum(-on_hand_delta) FROM lastunit.ledger WHERE kind IN (2, 4)");
+	assert_int_equal(units, strtoll(pg_server_ask(service.database_url, sql), NULL, 10));
+	assert_int_equal(sold, strtoll(pg_server_ask(service.database_url, "SELECT count(*) FROM lastunit.checkout"), NULL, 10));
+}
+
+static void a_file_of_orders_keeps_every_promise(void **state)
+{
+	char path[PATH_MAX];
+	const char *lines = getenv("REPLAY_LINES") ? getenv("REPLAY_LINES") : LINES;
+	if (!find_real_file(path)) {
+		snprintf(path, sizeof path, "%s/orders.csv", directory);
+		generate(path, 1, 500, 900);
+	}
+	struct buffer file = {0};
+	struct arena arena;
+	struct order_book book;
+	char why[CSV_WHY_BYTES];
+	arena_init(&arena, 1 << 16);
+	assert_true(file_read(path, &file, why));
+	assert_true(orders_read(&book, &arena, buffer_text(&file), &(struct csv_format){.encoding = "ISO-8859-1"},
+	                        strtoll(lines, NULL, 10), why));
+	struct played played = play(path, lines);
+	assert_kept(&played);
+	assert_counts(&played, &book);
+	json_decref(played.json);
+	buffer_done(&file);
+	arena_done(&arena);
+}
+
+static void it_can_be_played_again_on_the_same_stock(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/again.csv", directory);
+	generate(path, 2, 120, 80);
+	for (int i = 0; i < 2; i++) {
+		struct played played = play(path, "0");
+		assert_kept(&played);
+		json_decref(played.json);
+	}
+}
+
+struct thief {
+	pthread_t thread;
+	volatile bool stop;
+	int taken;
+};
+
+/* Somebody else sells the same SKU meanwhile. */
+static void *steal(void *argument)
+{
+	struct thief *thief = argument;
+	while (!thief->stop)
+		thief->taken += service_sell(&service, service.key_pos, NULL, "25000", 1) == 201;
+	return NULL;
+}
+
+static void units_that_no_client_was_answered_are_seen(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/theft.csv", directory);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("InvoiceNo,StockCode,Quantity\n", file);
+	for (int i = 0; i < 300; i++)
+		fprintf(file, "%d,25000,20\n", i);
+	fclose(file);
+	struct thief thief = {0};
+	assert_int_equal(pthread_create(&thief.thread, NULL, steal, &thief), 0);
+	struct played played = play(path, "0");
+	thief.stop = true;
+	pthread_join(thief.thread, NULL);
+	assert_true(thief.taken > 0);
+	assert_int_equal(played.exit_code, 1);
+	assert_false(json_is_true(json_object_get(played.json, "kept")));
+	assert_true(number(played.json, "violations") > 0);
+	assert_non_null(strstr(json_string_value(json_array_get(json_object_get(played.json, "violation"), 0)), "25000 has"));
+	json_decref(played.json);
+}
+
+static void codes_that_break_the_rule_are_named_and_left_out(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/codes.csv", directory);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("InvoiceNo,StockCode,Quantity\n", file);
+	for (int i = 0; i < 60; i++)
+		fprintf(file, "%d,code-ok,2\n%d,code-bad ,2\n", i, i);
+	fclose(file);
+	struct played played = play(path, "0");
+	assert_kept(&played);
+	assert_int_equal(number(played.json, "left_out"), 1);
+	assert_int_equal(number(played.json, "skus"), 1);
+	assert_non_null(strstr(played.err, "\"code-bad \": not a SKU code (60 lines, the first is 3)"));
+	json_decref(played.json);
+	assert_int_equal(service_row(&service, "code-bad").status, 404);
+}
+
+static void exit_codes_tell_the_user_from_the_backend(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/codes.csv", directory);
+	struct command command = command_run((const char *[]){"replay", path, NULL}, NULL);
+	assert_int_equal(command.exit_code, 2);
+	command_done(&command);
+	command = command_run((const char *[]){"replay", path, "--key-voice", "lu_nobody", NULL}, variables);
+	assert_int_equal(command.exit_code, 2);
+	assert_non_null(strstr(command.err, "does not take the key of voice"));
+	command_done(&command);
+	command = command_run((const char *[]){"replay", path, "--url", "http://127.0.0.1:1", NULL}, variables);
+	assert_int_equal(command.exit_code, 3);
+	command_done(&command);
+}
+
+static int start(void **state)
+{
+	service_start(&service, NULL);
+	const char *const pairs[][2] = {{"URL", service.url},
+	                                {"DATABASE_URL", service.database_url},
+	                                {"REDIS_URL", service.redis_url},
+	                                {"KEY_ADMIN", service.key_admin},
+	                                {"KEY_WEB", service.key_web},
+	                                {"KEY_TELEGRAM", service.key_telegram},
+	                                {"KEY_AGENT", service.key_agent},
+	                                {"KEY_VOICE", service.key_voice},
+	                                {"KEY_MARKETPLACE", service.key_marketplace},
+	                                {"KEY_POS", service.key_pos}};
+	for (int i = 0; i < 10; i++) {
+		snprintf(values[i], sizeof values[i], "LASTUNIT_%s=%s", pairs[i][0], pairs[i][1]);
+		variables[i] = values[i];
+	}
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+	char command[100];
+	snprintf(command, sizeof command, "rm -r %s", directory);
+	(void)!system(command);
+	return service_stop(&service);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_file_of_orders_keeps_every_promise),
+	    cmocka_unit_test(it_can_be_played_again_on_the_same_stock),
+	    cmocka_unit_test(units_that_no_client_was_answered_are_seen),
+	    cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
+	    cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}
