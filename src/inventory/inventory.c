@@ -93,11 +93,11 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 	struct keyring_entry *entries;
 	size_t count;
 	bool ok = false;
-	*ret_exit = 3;
+	int exit_code = 3;
 	if (pg_connect(pg, deadline_ns)) {
 		snprintf(ret_why, 512, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
 	} else if (!migrate_check(pg, deadline_ns, &report, ret_why)) {
-		*ret_exit = 2;
+		exit_code = 2;
 	} else if (key_load(pg, &arena, deadline_ns, &entries, &count)) {
 		snprintf(ret_why, 512, "the keys cannot be read: %s", pg_error(pg)->message);
 	} else {
@@ -105,6 +105,8 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 		look_at_database(inventory, pg, deadline_ns);
 		ok = true;
 	}
+	if (!ok)
+		*ret_exit = exit_code;
 	arena_done(&arena);
 	pg_free(pg);
 	return ok;
