@@ -52,7 +52,7 @@ struct tally *tally_find(const struct tallies *tallies, const struct uuid *id)
 	return uuid_is_nil(&tally->id) ? NULL : tally;
 }
 
-struct tally *tally_of(struct tallies *tallies, const struct uuid *id)
+struct tally *tally_make(struct tallies *tallies, const struct uuid *id)
 {
 	if (tallies->count * 2 >= tallies->slot_count) {
 		struct tallies old = *tallies;
@@ -111,7 +111,7 @@ void tally_entry(struct tallies *tallies, const struct ledger_entry *entry)
 		units = 0;
 	if (uuid_is_nil(&entry->operation_id))
 		return;
-	struct tally *tally = tally_of(tallies, &entry->operation_id);
+	struct tally *tally = tally_make(tallies, &entry->operation_id);
 	tally->sums[kind] += tally_weight(tallies, entry->sku_id, units);
 	tally->entries[kind]++;
 }

@@ -27,7 +27,7 @@ struct tallies {
 void tallies_init(struct tallies *tallies);
 void tallies_done(struct tallies *tallies);
 /* The row of an id, made if it is new. Valid until the next call. */
-struct tally *tally_of(struct tallies *tallies, const struct uuid *id);
+struct tally *tally_make(struct tallies *tallies, const struct uuid *id);
 /* NULL: the ledger never named it. */
 struct tally *tally_find(const struct tallies *tallies, const struct uuid *id);
 uint64_t tally_weight(const struct tallies *tallies, int64_t sku_id, int64_t quantity);
