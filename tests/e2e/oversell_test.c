@@ -479,7 +479,7 @@ static void b11_round(int round, const enum way *ways, int count, int64_t ahead_
 
 static void b11_every_path_locks_the_same_row(void **state)
 {
-	int round = 0, repeat = shop_scaled(27, 2);
+	int round = 0, repeat = shop_scaled(21, 2);
 	enum way all[WAYS];
 	for (int i = 0; i < WAYS; i++)
 		all[i] = (enum way)i;
