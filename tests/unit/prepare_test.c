@@ -277,7 +277,14 @@ static void claims_are_the_skus_then_the_key(void **state)
 	assert_true(a->claims[2] != b->claims[1]);   /* another principal's key */
 	assert_true(a->claims[2] != a->claims[1]);   /* a key is not a SKU of the same bytes */
 	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(a->claims[i], text_hash(a->skus[i]) | 1);   /* what a blocked claim is compared with */
+		assert_true(a->claims[i] & 1);
+	assert_false(a->claims[2] & 1);   /* even: not twice in one batch */
+	uint64_t key = a->claims[2], sku = a->claims[1];
+	operation_claim_blocked(a, a->skus[1]);   /* of its SKUs it now claims only the one it cannot have */
+	assert_true(text_equal(a->blocked_sku, TEXT("B")));
+	assert_true(a->blocked_claim == sku);
+	assert_int_equal(a->claim_count, 2);
+	assert_true(a->claims[0] == sku && a->claims[1] == key);
 	b->key = (struct text){0};
 	operation_claim(b);
 	assert_int_equal(b->claim_count, 1);

@@ -249,9 +249,10 @@ static void a_batch_has_at_most_256_operations(void **state)
 	for (size_t i = 0; i < 300; i++)
 		submit(queue, ops[i] = make("A"));
 	assert_int_equal(queue_take(queue, 0, taken), LU_BATCH_OPERATIONS_MAX);
+	queue_return(queue, &taken[LU_BATCH_OPERATIONS_MAX - 1], 1);   /* in front of those that just found no room */
 	queue_finish(queue, 0);
-	assert_int_equal(queue_take(queue, 0, taken), 300 - LU_BATCH_OPERATIONS_MAX);
-	assert_ptr_equal(taken[0], ops[LU_BATCH_OPERATIONS_MAX]);
+	assert_int_equal(queue_take(queue, 0, taken), 300 - LU_BATCH_OPERATIONS_MAX + 1);
+	assert_ptr_equal(taken[0], ops[LU_BATCH_OPERATIONS_MAX - 1]);
 	queue_finish(queue, 0);
 	queue_free(queue);
 	free_all(ops, 300);
@@ -623,6 +624,41 @@ static void threads_see_each_operation_once_in_order_and_alone(void **state)
 		free(t.items[i]);
 }
 
+static void *run_idle_writer(void *argument)
+{
+	struct worker *worker = argument;
+	struct operation *taken[LU_BATCH_OPERATIONS_MAX];
+	while (queue_take(worker->traffic->queue, worker->index, taken))
+		queue_finish(worker->traffic->queue, worker->index);
+	return NULL;
+}
+
+/* They find work waiting, but not for them; when the last of it is taken there will never be any. */
+static void every_waiting_writer_hears_that_the_queue_is_drained(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 300; round++) {
+		struct traffic t = {.queue = queue_new(100, WRITERS)};
+		struct worker writers[WRITERS];
+		struct operation *a1 = make("A"), *a2 = make("A"), *taken[LU_BATCH_OPERATIONS_MAX];
+		submit(t.queue, a1);
+		TAKES(t.queue, 0, a1);
+		submit(t.queue, a2);
+		for (unsigned i = 1; i < WRITERS; i++) {
+			writers[i] = (struct worker){&t, i, 0};
+			assert_int_equal(pthread_create(&writers[i].thread, NULL, run_idle_writer, &writers[i]), 0);
+		}
+		queue_close(t.queue);
+		queue_finish(t.queue, 0);
+		while (queue_take(t.queue, 0, taken))
+			queue_finish(t.queue, 0);
+		for (unsigned i = 1; i < WRITERS; i++)
+			pthread_join(writers[i].thread, NULL);
+		queue_free(t.queue);
+		FREE(a1, a2);
+	}
+}
+
 /* A number to look at, not a judge: ten thousand wait for one SKU while another writer looks for work. */
 static void ten_thousand_waiting_cost_nothing(void **state)
 {
@@ -674,6 +710,7 @@ int main(void)
 		cmocka_unit_test(a_collision_only_delays),
 		cmocka_unit_test(every_batch_is_what_the_rule_says),
 		cmocka_unit_test(threads_see_each_operation_once_in_order_and_alone),
+		cmocka_unit_test(every_waiting_writer_hears_that_the_queue_is_drained),
 		cmocka_unit_test(ten_thousand_waiting_cost_nothing),
 	};
 	return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
