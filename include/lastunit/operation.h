@@ -131,7 +131,8 @@ struct operation {
 	size_t sku_count;
 	uint64_t *claims;                    /* hashes of skus and of (principal, key) */
 	size_t claim_count;
-	uint64_t blocked_claim;              /* a stranger holds this SKU's row; 0: none */
+	uint64_t blocked_claim;              /* the claim of a SKU whose row a stranger holds; 0: none … */
+	struct text blocked_sku;             /* … and that SKU */
 	bool keeper;                         /* may use the queue's reserved room */
 	unsigned attempts;
 	struct operation *next;              /* in the queue */

@@ -23,6 +23,7 @@
 #include "base/metrics.h"
 #include "base/text.h"
 #include "inventory/answer.h"
+#include "inventory/prepare.h"
 #include "lastunit/decide.h"
 #include "store/checkout.h"
 #include "store/ledger.h"
@@ -140,7 +141,8 @@ static void collect(struct attempt *a)
 		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
 		a->key_count += op->key.size > 0;
 	}
-	memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
+	if (b->extra_count)   /* memcpy from NULL is undefined even for nothing */
+		memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
 	a->lock_code_count += b->extra_count;
 	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, compare_texts);
 	size_t kept = 0;
@@ -167,12 +169,9 @@ static void send_keys(struct attempt *a)
 
 static void send_begin_and_lock(struct attempt *a)
 {
-	const struct config *config = a->writer->all->config;
 	bool skip = a->batch->lock == LOCK_SKIP;
 	tx_begin_send(a->pg);
 	epoch_enter_send(a->pg, a->arena);
-	if (a->batch->lock == LOCK_PATIENT)
-		tx_lock_timeout_send(a->pg, a->arena, config->statement_timeout_ms * 3 / 4);
 	sku_lock_send(a->pg, a->arena, a->lock_codes, a->lock_code_count, skip ? SKU_LOCK_SKIP : SKU_LOCK_WAIT);
 	if (skip)
 		sku_exist_send(a->pg, a->arena, a->lock_codes, a->lock_code_count);
@@ -200,8 +199,6 @@ static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *
 	struct pg *pg = a->pg;
 	int64_t deadline = a->deadline_ns;
 	if ((error = tx_begin_take(pg, deadline)) || (error = epoch_enter_take(pg, deadline, a->arena, &a->epoch)))
-		return error;
-	if (a->batch->lock == LOCK_PATIENT && (error = tx_lock_timeout_take(pg, deadline)))
 		return error;
 	if ((error = sku_lock_take(pg, deadline, a->arena, &a->input.skus, &a->input.sku_count))) {
 		ret->sku_lock_timed_out = !strcmp(pg_error(pg)->sqlstate, "55P03");
@@ -243,7 +240,7 @@ static void return_blocked(struct attempt *a, struct first_round *round)
 		for (size_t j = 0; j < op->sku_count && !op->blocked_claim; j++)
 			if (has_text(round->existing, round->existing_count, op->skus[j]) &&
 			    !has_text(locked, a->input.sku_count, op->skus[j]))
-				op->blocked_claim = text_hash(op->skus[j]) | 1;
+				operation_claim_blocked(op, op->skus[j]);
 		if (op->blocked_claim)
 			blocked[blocked_count++] = op;
 		else
@@ -381,7 +378,8 @@ static void lock_more(struct attempt *a)
 {
 	struct batch *b = a->batch;
 	struct text *all = ARENA_ARRAY(&b->extra_arena, b->extra_count + a->decision.needed_count, struct text);
-	memcpy(all, b->extra, b->extra_count * sizeof *all);
+	if (b->extra_count)
+		memcpy(all, b->extra, b->extra_count * sizeof *all);
 	for (size_t i = 0; i < a->decision.needed_count; i++)
 		all[b->extra_count++] = arena_text(&b->extra_arena, a->decision.needed[i]);
 	b->extra = all;
@@ -629,6 +627,33 @@ static enum outcome decide_all(struct attempt *a, struct first_round *round)
 			return back_out(a, OUTCOME_AGAIN);
 		}
 	}
+}
+
+/* Holds nothing but the wait: had the batch its other rows meanwhile, everybody would wait with it. So the lock is
+ * had, let go, and asked for again with the rest, in id order (I3). */
+enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns)
+{
+	struct writer *writer = batch->writer;
+	arena_reset(&writer->arena);
+	struct attempt a = {.batch = batch, .writer = writer, .pg = writer->pg, .arena = &writer->arena,
+	                    .deadline_ns = deadline_ns};
+	if (pg_connect(a.pg, deadline_ns))
+		return OUTCOME_RECONNECT;
+	struct locked_sku *skus;
+	size_t count;
+	bool timed_out = false;
+	tx_begin_send(a.pg);
+	tx_lock_timeout_send(a.pg, a.arena, writer->all->config->statement_timeout_ms * 3 / 4);
+	sku_lock_send(a.pg, a.arena, &batch->operations[0]->blocked_sku, 1, SKU_LOCK_WAIT);
+	enum lu_error error = pg_pipe_send(a.pg, deadline_ns);
+	if (!error)
+		error = tx_begin_take(a.pg, deadline_ns);
+	if (!error)
+		error = tx_lock_timeout_take(a.pg, deadline_ns);
+	if (!error && (error = sku_lock_take(a.pg, deadline_ns, a.arena, &skus, &count)))
+		timed_out = !strcmp(pg_error(a.pg)->sqlstate, "55P03");
+	enum lu_error end = pg_pipe_end(a.pg, deadline_ns);
+	return back_out(&a, timed_out ? OUTCOME_BLOCKED : error || end ? outcome_of(a.pg) : OUTCOME_ANSWERED);
 }
 
 enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)

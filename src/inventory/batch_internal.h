@@ -35,7 +35,11 @@ struct batch {
 	struct writer *writer;
 	struct operation *operations[LU_BATCH_OPERATIONS_MAX];   /* unanswered, in order */
 	size_t count;
-	enum sku_lock_mode { LOCK_WAIT, LOCK_SKIP, LOCK_PATIENT } lock;
+	enum sku_lock_mode {
+		LOCK_WAIT,         /* lock_timeout_ms, then LOCK_SKIP */
+		LOCK_SKIP,         /* operations whose rows do not come go back to the queue */
+		LOCK_PATIENT,      /* those: first wait for the stranger's row, holding nothing, then LOCK_WAIT */
+	} lock;
 	bool outcome_unknown;      /* a COMMIT of these was sent and not answered */
 	bool key_busy;             /* the last attempt waited in vain for another transaction with one of its keys */
 	unsigned attempts;         /* that failed in a way that counts */
@@ -59,6 +63,10 @@ enum outcome {
 /* One attempt at the whole batch. OUTCOME_ANSWERED: every operation was answered or, if blocked, returned to the
  * queue; any other: nothing was answered and, OUTCOME_UNKNOWN aside, nothing was changed. */
 enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns);
+
+/* Waits for the row that blocked these operations, holding nothing else. OUTCOME_ANSWERED: it was had (nothing is
+ * answered yet); OUTCOME_BLOCKED: still not. */
+enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns);
 
 /* Answers one operation; its memory may be gone when this returns. */
 void batch_answer(struct operation *operation);

@@ -459,7 +459,6 @@ struct loaders *loaders_start(const struct config *config, const struct redis_ad
 		l->all = all;
 		l->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
 		                                    .application_name = "lastunit loader",
-		                                    .lock_timeout_ms = config->lock_timeout_ms,
 		                                    .statement_timeout_ms = config->statement_timeout_ms});
 		l->redis = redis ? redis_new(redis) : NULL;
 		arena_init(&l->arena, 64 * 1024);

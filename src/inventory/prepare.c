@@ -230,13 +230,34 @@ void operation_add_skus(struct operation *operation, const struct line *lines, s
 	operation->sku_count = kept;
 }
 
+static uint64_t sku_claim(struct text sku)
+{
+	return text_hash(sku) | 1;
+}
+
+/* Even, so that a key never meets a SKU of the same bytes. */
+static void add_key_claim(struct operation *operation)
+{
+	if (operation->key.size)
+		operation->claims[operation->claim_count++] =
+		        (text_hash(operation->key) ^ (uint64_t)operation->principal.id * UINT64_C(0x9e3779b97f4a7c15)) & ~UINT64_C(1);
+}
+
 void operation_claim(struct operation *operation)
 {
 	operation->claims = ARENA_ARRAY(operation->arena, operation->sku_count + 1, uint64_t);
 	operation->claim_count = 0;
 	for (size_t i = 0; i < operation->sku_count; i++)
-		operation->claims[operation->claim_count++] = text_hash(operation->skus[i]) | 1;
-	if (operation->key.size)   /* even, so that a key never meets a SKU of the same bytes */
-		operation->claims[operation->claim_count++] =
-		        (text_hash(operation->key) ^ (uint64_t)operation->principal.id * UINT64_C(0x9e3779b97f4a7c15)) & ~UINT64_C(1);
+		operation->claims[operation->claim_count++] = sku_claim(operation->skus[i]);
+	add_key_claim(operation);
+}
+
+void operation_claim_blocked(struct operation *operation, struct text sku)
+{
+	operation->blocked_claim = sku_claim(sku);
+	operation->blocked_sku = sku;
+	operation->claims = ARENA_ARRAY(operation->arena, 2, uint64_t);
+	operation->claims[0] = operation->blocked_claim;
+	operation->claim_count = 1;
+	add_key_claim(operation);
 }

@@ -15,7 +15,11 @@ enum lu_error operation_prepare(struct operation *operation) LU_MUST_CHECK;
 bool operation_needs_resolving(const struct operation *operation);
 /* Adds the SKUs of an object's lines to those concerned. */
 void operation_add_skus(struct operation *operation, const struct line *lines, size_t count);
-/* Hashes of the SKUs concerned and of (principal, key): what the queue keeps apart. Last step before the queue. */
+/* Hashes of the SKUs concerned (odd) and of (principal, key) (even): what the queue keeps apart. Last step before the
+ * queue. */
 void operation_claim(struct operation *operation);
+/* A stranger holds the row of this one of its SKUs: from now on it claims that SKU and its key alone, so that nobody who
+ * can do without that row waits behind it. */
+void operation_claim_blocked(struct operation *operation, struct text sku);
 
 #endif

@@ -150,7 +150,11 @@ static void batch_run(struct batch *b)
 			refuse_all(b, LU_DATABASE_UNAVAILABLE);
 			break;
 		}
-		enum outcome outcome = batch_attempt(b, deadline_ns);
+		enum outcome outcome = OUTCOME_BLOCKED;
+		if (b->lock == LOCK_PATIENT && (outcome = batch_wait_for_stranger(b, deadline_ns)) == OUTCOME_ANSWERED)
+			b->lock = LOCK_WAIT;
+		if (b->lock != LOCK_PATIENT)
+			outcome = batch_attempt(b, deadline_ns);
 		if ((outcome == OUTCOME_AGAIN && moves > AGAIN_MAX) || (outcome == OUTCOME_BLOCKED && b->lock == LOCK_SKIP))
 			outcome = OUTCOME_RETRY;
 		switch (outcome) {

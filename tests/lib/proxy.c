@@ -107,7 +107,7 @@ static bool pass(struct proxy *p, struct proxy_pair *pair, enum proxy_direction 
 
 static void read_side(struct proxy *p, struct proxy_pair *pair, int side)
 {
-	static char bytes[1 << 20];
+	static _Thread_local char bytes[1 << 18];
 	ssize_t n = recv(pair->fd[side], bytes, sizeof bytes, 0);
 	if (n <= 0 || !pass(p, pair, side == 0 ? PROXY_TO_SERVER : PROXY_TO_CLIENT, bytes, n))
 		pair_close(pair);

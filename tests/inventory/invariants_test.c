@@ -1,0 +1,527 @@
+/* The invariants of src/inventory/README.md, each forced: by a stranger's lock, a planted constraint, a proxy that cuts
+ * or holds one message, a Redis that is paused or killed. What is waited for is always an event, never a time. */
+#include "lib/house.h"
+
+#include <pthread.h>
+
+#include "store/epoch.h"
+#include "store/pg.h"
+
+static struct house h;
+
+static int open_house(void **state)
+{
+	house_open(&h, NULL);
+	return 0;
+}
+
+static int open_house_of_one_writer(void **state)
+{
+	int64_t writers = house_config.writers;
+	house_config.writers = 1;
+	house_open(&h, NULL);
+	house_config.writers = writers;
+	return 0;
+}
+
+static int open_house_with_a_patient_redis_client(void **state)
+{
+	int64_t timeout_ms = house_config.redis_timeout_ms;
+	house_config.redis_timeout_ms = 5000;
+	house_open(&h, NULL);
+	house_config.redis_timeout_ms = timeout_ms;
+	return 0;
+}
+
+static int close_house(void **state)
+{
+	assert_audit(&h);
+	house_close(&h);
+	return 0;
+}
+
+/* A deferred trigger runs inside COMMIT: the transaction then waits for the advisory lock 77, which a stranger holds. */
+#define STOP_AT_COMMIT                                                                                                  \
+	"CREATE FUNCTION public.stop_at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"                  \
+	" $$BEGIN PERFORM set_config('lock_timeout', '0', true); PERFORM pg_advisory_xact_lock(77); RETURN NULL; END$$;"    \
+	"CREATE CONSTRAINT TRIGGER stop AFTER INSERT ON lastunit.ledger DEFERRABLE INITIALLY DEFERRED"                  \
+	" FOR EACH ROW EXECUTE FUNCTION public.stop_at_commit()"
+#define WAITING_AT_COMMIT                                                                                               \
+	"SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted"
+
+static void wait_for_a_waiter(const char *relation_of)
+{
+	char text[300];
+	snprintf(text, sizeof text,
+	         "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '%s' AND wait_event_type = 'Lock'"
+	         " AND datname = current_database()", relation_of);
+	wait_sql(&h, text, "t");
+}
+
+static void I1_a_failed_operation_leaves_no_trace_and_its_neighbours_stand(void **state)
+{
+	make_sku(&h, "A", 10);
+	make_sku(&h, "B", 10);
+	sql(&h, "ALTER TABLE lastunit.sku ADD CONSTRAINT planted CHECK (code <> 'A' OR on_hand > 8) NOT VALID");
+	struct pg *blocker = stranger(&h);
+	/* All three gather behind a stranger's lock on B, so that they share batches. */
+	tell(blocker, "BEGIN");
+	tell(blocker, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct attempt_at *good = begin(&h, OPERATION_CHECKOUT, "B1", NULL);
+	struct attempt_at *bad = begin(&h, OPERATION_CHECKOUT, "A3 B1", "bad");
+	struct attempt_at *also_good = begin(&h, OPERATION_CHECKOUT, "B2", NULL);
+	wait_for_a_waiter("lastunit writer");
+	tell(blocker, "COMMIT");
+	assert_int_equal(await(good)->error, LU_OK);
+	assert_int_equal(await(bad)->error, LU_INTERNAL);
+	assert_int_equal(await(also_good)->error, LU_OK);
+	forget(good), forget(bad), forget(also_good), pg_free(blocker);
+	assert_string_equal(sql(&h, "SELECT string_agg(on_hand::text, ' ' ORDER BY code) FROM lastunit.sku"), "10 7");
+	assert_string_equal(sql(&h, "SELECT count(*) FROM lastunit.idempotency WHERE key = 'bad'"), "0");
+	/* 5xx is not stored: mended, the same key runs (B50). */
+	sql(&h, "ALTER TABLE lastunit.sku DROP CONSTRAINT planted");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A3 B1", "bad"), LU_OK);
+}
+
+static void I2_a_cart_is_decided_by_what_was_committed_while_it_waited(void **state)
+{
+	make_sku(&h, "A", 5);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "UPDATE lastunit.sku SET on_hand = 1, version = 2, writer = gen_random_uuid() WHERE code = 'A'");
+	tell(other, "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after,"
+	            " reserved_after, kind, channel) SELECT id, 2, -4, 0, 1, 0, 2, 1 FROM lastunit.sku WHERE code = 'A'");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A2", NULL);
+	wait_for_a_waiter("lastunit writer");
+	tell(other, "COMMIT");
+	assert_int_equal(await(cart)->error, LU_INSUFFICIENT_STOCK);
+	assert_int_equal(await(cart)->shortages[0].available, 1);
+	forget(cart), pg_free(other);
+}
+
+/* B22: the transaction begins before the end of the hold and wakes after it. */
+static void I2_the_time_is_read_after_the_locks(void **state)
+{
+	make_sku(&h, "A", 1);
+	struct uuid id = hold_for(&h, "A1", 2);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct attempt_at *commit = begin_by_id(&h, OPERATION_COMMIT, id);
+	wait_for_a_waiter("lastunit writer");
+	tell(other, "SELECT pg_sleep_until((SELECT expires_at FROM lastunit.reservation) + interval '1 ms')");
+	tell(other, "COMMIT");
+	assert_int_equal(await(commit)->error, LU_RESERVATION_EXPIRED);
+	forget(commit), pg_free(other);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+}
+
+struct carts {
+	struct house *house;
+	const char *lines;
+	int sold, other;
+};
+
+static void *sell_carts(void *context)
+{
+	struct carts *c = context;
+	for (int i = 0; i < 150; i++) {
+		struct attempt_at *carts[4];
+		for (int j = 0; j < 4; j++)
+			carts[j] = begin(c->house, OPERATION_CHECKOUT, c->lines, NULL);
+		for (int j = 0; j < 4; j++) {
+			if (await(carts[j])->error == LU_OK)
+				c->sold++;
+			else
+				c->other++;
+			forget(carts[j]);
+		}
+	}
+	return NULL;
+}
+
+/* B74, and with two instances: no queue keeps their carts apart, only the order of the locks does. */
+static void I3_two_instances_and_carts_in_any_order_never_deadlock(void **state)
+{
+	for (const char *code = "CBA"; *code; code++)
+		make_sku(&h, (char[]){*code, 0}, 100000);
+	static struct house second;   /* its threads outlive a failed assertion */
+	house_open(&second, &h);
+	static const char *const lines[] = {"A1 B1", "B1 A1", "A1 B1 C1", "C1 B1 A1", "C1 A1", "B1 C1"};
+	struct carts carts[6];
+	pthread_t threads[6];
+	for (int i = 0; i < 6; i++) {
+		carts[i] = (struct carts){i % 2 ? &second : &h, lines[i], 0, 0};
+		assert_int_equal(pthread_create(&threads[i], NULL, sell_carts, &carts[i]), 0);
+	}
+	for (int i = 0; i < 6; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(carts[i].sold, 600);
+		assert_int_equal(carts[i].other, 0);
+	}
+	house_close(&second);
+	assert_string_equal(sql(&h, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), "0");
+	assert_string_equal(sql(&h, "SELECT string_agg((100000 - on_hand)::text, ' ' ORDER BY code) FROM lastunit.sku"),
+	                    "3000 3000 2400");
+}
+
+static void commit_lost(enum proxy_action how, unsigned expected_unknown)
+{
+	make_sku(&h, "A", 10);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
+	/* With one writer everything is prepared by now: COMMIT travels as text only as itself ("READ COMMITTED" is past). */
+	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", how);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "once"), LU_OK);
+	proxy_wait_matches(&h.pg_proxy, 1);
+	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, expected_unknown);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku WHERE code = 'A'"), "8");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "once"), LU_OK);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku WHERE code = 'A'"), "8");
+	assert_int_equal(look(&h, "A").figures.on_hand, 8);
+}
+
+/* B54 (a): the server never saw it. */
+static void I4_a_commit_cut_off_before_the_server_sells_once(void **state)
+{
+	commit_lost(PROXY_CUT_BEFORE, 1);
+}
+
+/* B54 (b): the server did it, the answer was lost. */
+static void I4_a_commit_whose_answer_is_lost_sells_once(void **state)
+{
+	commit_lost(PROXY_CUT_AFTER_ANSWER, 1);
+}
+
+/* B54 (c): the session is ended while it commits. */
+static void I4_a_session_ended_inside_commit_sells_once(void **state)
+{
+	make_sku(&h, "A", 10);
+	sql(&h, STOP_AT_COMMIT);
+	struct pg *other = stranger(&h);
+	tell(other, "SELECT pg_advisory_lock(77)");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", "once");
+	wait_sql(&h, WAITING_AT_COMMIT, "t");
+	sql(&h, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
+	tell(other, "SELECT pg_advisory_unlock(77)");
+	assert_int_equal(await(cart)->error, LU_OK);
+	forget(cart), pg_free(other);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "9");
+}
+
+/* A commit, a release and an extend carry no key: their reservation's state tells what happened. */
+static void I4_a_lost_commit_of_a_reservation_is_found_by_its_state(void **state)
+{
+	make_sku(&h, "A", 10);
+	struct uuid id = hold_for(&h, "A4", 600);
+	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
+	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", PROXY_CUT_AFTER_ANSWER);
+	assert_int_equal(run_by_id(&h, OPERATION_COMMIT, id), LU_OK);
+	proxy_wait_matches(&h.pg_proxy, 1);
+	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, 1);
+	assert_string_equal(sql(&h, "SELECT on_hand || ' ' || reserved FROM lastunit.sku"), "6 0");
+	assert_string_equal(sql(&h, "SELECT count(*) FROM lastunit.checkout"), "1");
+}
+
+static void I5_a_cell_is_marked_before_its_sku_commits(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	sql(&h, STOP_AT_COMMIT);
+	struct pg *other = stranger(&h);
+	tell(other, "SELECT pg_advisory_lock(77)");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_sql(&h, WAITING_AT_COMMIT, "t");
+	char *raw = cell(&h, "A");
+	assert_memory_equal(raw, "I|", 2);
+	free(raw);
+	/* A reader meanwhile is told the truth, and fills nothing. */
+	struct seen_item seen = look(&h, "A");
+	assert_int_equal(seen.source, LOOKUP_BYPASS);
+	assert_int_equal(seen.figures.on_hand, 10);
+	assert_false(is_answered(cart));
+	tell(other, "SELECT pg_advisory_unlock(77)");
+	assert_int_equal(await(cart)->error, LU_OK);
+	forget(cart), pg_free(other);
+	seen = look(&h, "A");
+	assert_int_equal(seen.source, LOOKUP_HIT);
+	assert_int_equal(seen.figures.on_hand, 9);
+}
+
+static void I5_without_redis_the_epoch_is_closed_before_the_sale_commits(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	redis_server_pause(&house_redis);
+	/* By the time it is answered, every instance has stopped serving hits. */
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	assert_int_equal(await(cart)->error, LU_OK);
+	assert_string_equal(sql(&h, "SELECT state FROM lastunit.cache_epoch"), "3");
+	forget(cart);
+	assert_int_equal(look(&h, "A").figures.on_hand, 9);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	redis_server_resume(&house_redis);
+	wait_for_open_epoch(&h);
+	struct seen_item seen;
+	do
+		seen = look(&h, "A");
+	while (seen.figures.on_hand == 8 && seen.source != LOOKUP_HIT);
+	assert_int_equal(seen.figures.on_hand, 8);
+}
+
+static void I5_a_redis_that_came_back_from_a_dump_is_fenced(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	free(redis_server_command(&house_redis, "SAVE"));
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A7", NULL), LU_OK);
+	redis_server_restart(&house_redis);
+	assert_int_equal(look(&h, "A").figures.on_hand, 3);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	assert_int_equal(look(&h, "A").figures.on_hand, 2);
+	free(redis_server_command(&house_redis, "FLUSHALL"));
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	assert_int_equal(look(&h, "A").figures.on_hand, 1);
+	wait_for_open_epoch(&h);
+	free(redis_server_command(&house_redis, "SAVE"));   /* leave a dump without our namespace's past */
+}
+
+/* B31: the SELECT stands still with its ticket out; meanwhile a writer of another instance marks the cell. */
+static void I6_the_ticket_is_out_before_the_select(void **state)
+{
+	make_sku(&h, "A", 10);
+	char key[200];
+	snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
+	free(redis_server_command(&house_redis, key));
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+	struct looking *reader = look_begin(&h, "A");
+	wait_for_a_waiter("lastunit loader");
+	char *raw = cell(&h, "A");
+	assert_memory_equal(raw, "F|", 2);
+	free(raw);
+	set_cell(&h, "A", "I|another-writer|2");
+	tell(other, "COMMIT");
+	assert_int_equal(look_await(reader).figures.on_hand, 10);
+	pg_free(other);
+}
+
+static void I7_a_fill_replaces_its_own_ticket_and_nothing_else(void **state)
+{
+	static const char *const instead[] = {"I|another-writer|2", "F|another-ticket-of-a-fill", "V|2|4|0|0|1|A"};
+	make_sku(&h, "A", 10);
+	for (int i = 0; i < 3; i++) {
+		char key[200];
+		snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
+		free(redis_server_command(&house_redis, key));
+		struct pg *other = stranger(&h);
+		tell(other, "BEGIN");
+		tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+		struct looking *reader = look_begin(&h, "A");
+		wait_for_a_waiter("lastunit loader");
+		set_cell(&h, "A", instead[i]);
+		tell(other, "COMMIT");
+		look_await(reader);
+		/* The fill came and went: one more look-up through the same loaders is behind it. */
+		look(&h, "UNKNOWN"), look(&h, "UNKNOWN");
+		char *raw = cell(&h, "A");
+		assert_string_equal(raw, instead[i]);
+		free(raw);
+		pg_free(other);
+	}
+	free(redis_server_command(&house_redis, "FLUSHALL"));
+}
+
+/* The reply is on its way while the epoch closes and a sale is answered: what it says is old. */
+static void I8_a_lease_that_ran_out_before_the_reply_serves_nothing(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	proxy_when(&h.redis_proxy, PROXY_TO_CLIENT, "V|1|10|", PROXY_HOLD);
+	struct looking *reader = look_begin(&h, "A");
+	proxy_wait_matches(&h.redis_proxy, 1);
+	/* Somebody closes the epoch, and a sale is answered. */
+	struct pg *other = stranger(&h);
+	bool moved;
+	struct text namespace = text_of(sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
+	tell(other, "SET search_path = lastunit");
+	assert_int_equal(epoch_close(other, namespace, deadline_in_ms(5000), &moved), LU_OK);
+	wait_sql(&h, "SELECT state FROM lastunit.cache_epoch", "3");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A4", NULL), LU_OK);
+	proxy_release(&h.redis_proxy);
+	struct seen_item seen = look_await(reader);
+	assert_int_equal(seen.error, LU_OK);
+	assert_int_equal(seen.figures.on_hand, 6);
+	pg_free(other);
+}
+
+static void I9_every_operation_is_answered_by_its_deadline(void **state)
+{
+	make_sku(&h, "A", 1000);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct attempt_at *carts[50];
+	int64_t begun = clock_boottime_ns();
+	for (int i = 0; i < 50; i++)
+		carts[i] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(await(carts[i])->error, LU_DEADLINE_EXCEEDED);
+	int64_t took_ms = (clock_boottime_ns() - begun) / NS_PER_MS;
+	assert_in_range(took_ms, 1000, h.config.request_timeout_ms + 500);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(answer_count(carts[i]), 1);
+		forget(carts[i]);
+	}
+	tell(other, "COMMIT");
+	pg_free(other);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "1000");
+}
+
+/* While a stranger keeps one SKU, carts of others go on; the cart that needs it waits for it and then sells. */
+static void I9_a_strangers_lock_stops_only_those_who_need_its_row(void **state)
+{
+	make_sku(&h, "A", 10);
+	make_sku(&h, "B", 1000);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku WHERE code = 'A' FOR UPDATE");
+	struct attempt_at *waits = begin(&h, OPERATION_CHECKOUT, "A1 B1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1", NULL), LU_OK);
+	assert_false(is_answered(waits));
+	tell(other, "COMMIT");
+	assert_int_equal(await(waits)->error, LU_OK);
+	forget(waits), pg_free(other);
+}
+
+static void I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	sql(&h, STOP_AT_COMMIT);
+	struct pg *other = stranger(&h);
+	tell(other, "SELECT pg_advisory_lock(77)");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_sql(&h, WAITING_AT_COMMIT, "t");
+	redis_server_pause(&house_redis);   /* after intend, before publish */
+	tell(other, "SELECT pg_advisory_unlock(77)");
+	assert_int_equal(await(cart)->error, LU_OK);
+	assert_string_equal(sql(&h, "SELECT state FROM lastunit.cache_epoch"), "3");
+	redis_server_resume(&house_redis);
+	forget(cart), pg_free(other);
+	assert_int_equal(look(&h, "A").figures.on_hand, 9);
+}
+
+/* The first writer died between COMMIT and publish; whoever retries with its key must not leave an old cell behind. */
+static void I10_a_replay_removes_what_is_older_than_its_answer(void **state)
+{
+	make_sku(&h, "A", 10);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "retried"), LU_OK);
+	set_cell(&h, "A", "V|1|10|0|0|1|A");   /* as if publish had never come and a marker had been evicted */
+	struct attempt_at *again = begin(&h, OPERATION_CHECKOUT, "A1", "retried");
+	assert_int_equal(await(again)->error, LU_OK);
+	assert_true(again->operation.verdict.replayed);
+	forget(again);
+	assert_int_equal(look(&h, "A").figures.on_hand, 9);
+}
+
+/* A writer died after intend: its marker stands, nobody publishes. Readers get the truth, and the cell is healed. */
+static void I10_a_marker_left_behind_is_healed(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	set_cell(&h, "A", "I|a-writer-that-died|2");
+	assert_int_equal(look(&h, "A").source, LOOKUP_BYPASS);
+	/* One reader must see it for a second: a new reader each time would begin to watch anew. */
+	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 10);
+	assert_string_equal(sql(&h, "SELECT version FROM lastunit.sku"), "1");
+}
+
+static void I11_a_hold_that_is_due_can_be_sold_but_never_committed(void **state)
+{
+	make_sku(&h, "A", 10);
+	struct uuid id = hold_for(&h, "A10", 1);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_INSUFFICIENT_STOCK);
+	wait_sql(&h, "SELECT clock_timestamp() > expires_at FROM lastunit.reservation", "t");
+	assert_int_equal(run(&h, OPERATION_RESERVE, "A10", NULL), LU_OK);
+	assert_int_equal(run_by_id(&h, OPERATION_COMMIT, id), LU_RESERVATION_EXPIRED);
+	assert_int_equal(run_by_id(&h, OPERATION_EXTEND, id), LU_RESERVATION_EXPIRED);
+	assert_int_equal(run_by_id(&h, OPERATION_RELEASE, id), LU_OK);
+	assert_string_equal(sql(&h, "SELECT reserved FROM lastunit.sku"), "10");
+}
+
+/* A due hold on A and B; a cart that needs A has to lock B too, which it never named. */
+static void I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one(void **state)
+{
+	make_sku(&h, "B", 5);
+	make_sku(&h, "A", 5);
+	hold_for(&h, "A5 B5", 1);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");   /* keeps the reaper's batch and ours behind this, so that the cart may find it due */
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	tell(other, "SELECT pg_sleep_until((SELECT expires_at FROM lastunit.reservation) + interval '1 ms')");
+	tell(other, "COMMIT");
+	assert_int_equal(await(cart)->error, LU_OK);
+	forget(cart), pg_free(other);
+	wait_sql(&h, "SELECT string_agg(on_hand || '/' || reserved, ' ' ORDER BY code) FROM lastunit.sku", "4/0 5/0");
+}
+
+/* The first look-up's SELECT stands still: a second one must send one of its own. */
+static void I12_a_look_up_never_joins_a_select_under_way(void **state)
+{
+	make_sku(&h, "A", 10);
+	char key[200];
+	snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
+	free(redis_server_command(&house_redis, key));
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+	struct looking *first = look_begin(&h, "A");
+	wait_for_a_waiter("lastunit loader");
+	struct looking *second = look_begin(&h, "A");
+	wait_sql(&h,
+	         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lastunit loader' AND wait_event_type = 'Lock'"
+	         " AND datname = current_database()",
+	         "2");
+	assert_false(look_is_done(first) || look_is_done(second));
+	tell(other, "COMMIT");
+	assert_int_equal(look_await(first).figures.on_hand, 10);
+	assert_int_equal(look_await(second).figures.on_hand, 10);
+	pg_free(other);
+}
+
+#define ONE_WRITER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_writer, close_house)
+#define PATIENT(f) cmocka_unit_test_setup_teardown(f, open_house_with_a_patient_redis_client, close_house)
+#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
+
+static const struct CMUnitTest tests[] = {
+        HOUSE_TEST(I1_a_failed_operation_leaves_no_trace_and_its_neighbours_stand),
+        HOUSE_TEST(I2_a_cart_is_decided_by_what_was_committed_while_it_waited),
+        HOUSE_TEST(I2_the_time_is_read_after_the_locks),
+        HOUSE_TEST(I3_two_instances_and_carts_in_any_order_never_deadlock),
+        ONE_WRITER(I4_a_commit_cut_off_before_the_server_sells_once),
+        ONE_WRITER(I4_a_commit_whose_answer_is_lost_sells_once),
+        HOUSE_TEST(I4_a_session_ended_inside_commit_sells_once),
+        ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
+        HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),
+        HOUSE_TEST(I5_without_redis_the_epoch_is_closed_before_the_sale_commits),
+        HOUSE_TEST(I5_a_redis_that_came_back_from_a_dump_is_fenced),
+        HOUSE_TEST(I6_the_ticket_is_out_before_the_select),
+        HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
+        PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
+        HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
+        HOUSE_TEST(I9_a_strangers_lock_stops_only_those_who_need_its_row),
+        HOUSE_TEST(I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed),
+        HOUSE_TEST(I10_a_replay_removes_what_is_older_than_its_answer),
+        HOUSE_TEST(I10_a_marker_left_behind_is_healed),
+        HOUSE_TEST(I11_a_hold_that_is_due_can_be_sold_but_never_committed),
+        HOUSE_TEST(I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one),
+        HOUSE_TEST(I12_a_look_up_never_joins_a_select_under_way),
+};
+
+HOUSE_MAIN(tests)
