@@ -161,7 +161,7 @@ static bool on_row(const struct csv_row *row, void *context)
 static void orders_finish(struct reading *r)
 {
 	struct order_book *book = r->book;
-	size_t count = 0;
+	size_t count = 0, turns[ORDER_KINDS] = {0};
 	for (size_t i = 0; i < r->draft_count; i++)
 		count += (r->drafts[i].order.line_count + LU_LINES_MAX - 1) / LU_LINES_MAX;
 	book->orders = ARENA_ARRAY(r->arena, count, struct order);
@@ -171,6 +171,7 @@ static void orders_finish(struct reading *r)
 			struct order *part = &book->orders[book->order_count++];
 			*part = *whole;
 			part->line_count = whole->line_count - from < LU_LINES_MAX ? whole->line_count - from : LU_LINES_MAX;
+			part->turn = turns[part->kind]++;
 			part->lines = ARENA_ARRAY(r->arena, part->line_count, struct order_line);
 			memcpy(part->lines, whole->lines + from, part->line_count * sizeof *part->lines);
 			if (from)

@@ -23,6 +23,7 @@ struct order_line {
 struct order {
 	struct text number;
 	enum order_kind kind;
+	size_t turn;                 /* which of its kind it is, from 0 */
 	struct order_line *lines;    /* 1..LU_LINES_MAX, no twins */
 	size_t line_count;
 };

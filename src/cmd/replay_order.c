@@ -17,9 +17,10 @@
 
 enum fate { FATE_CHECKOUT, FATE_COMMIT, FATE_ABANDON };
 
-static enum fate fate_of(size_t index)
+/* Channels take turns, and every channel has all fates. */
+static enum fate fate_of(const struct order *order)
 {
-	size_t turn = index / REPLAY_CHANNELS % 10;
+	size_t turn = order->turn / REPLAY_CHANNELS % 10;
 	return turn < 5 ? FATE_CHECKOUT : turn < 9 ? FATE_COMMIT : FATE_ABANDON;
 }
 
@@ -187,8 +188,8 @@ static bool try_cart(struct replay_client *client, size_t index, int attempt, co
                      struct order_line *lines, size_t *count)
 {
 	struct replay *replay = client->replay;
-	enum fate fate = fate_of(index);
-	int channel = (int)(index % REPLAY_CHANNELS);
+	enum fate fate = fate_of(order);
+	int channel = (int)(order->turn % REPLAY_CHANNELS);
 	int64_t ttl_s = fate == FATE_ABANDON ? replay->options.hold_ttl_s : 300;
 	path_set(client, fate == FATE_CHECKOUT ? "/v1/checkouts" : "/v1/reservations");
 	body_set(client, order, lines, *count, false, fate == FATE_CHECKOUT ? NULL : "ttl_seconds", ttl_s);
@@ -226,7 +227,7 @@ static bool try_cart(struct replay_client *client, size_t index, int attempt, co
 
 static void play_sale(struct replay_client *client, size_t index, const struct order *order)
 {
-	struct replay_channel *counts = &client->channels[index % REPLAY_CHANNELS];
+	struct replay_channel *counts = &client->channels[order->turn % REPLAY_CHANNELS];
 	size_t count = order->line_count;
 	struct order_line *lines = malloc(count * sizeof *lines);
 	CHECK(lines);

@@ -77,6 +77,9 @@ static void cancellations_and_write_offs_are_told_from_sales(void **state)
 	/* a negative line in the middle of a sale is an order of its own */
 	assert_int_equal(book.orders[3].kind, ORDER_WRITE_OFF);
 	assert_line(&book.orders[3], 0, "B", 1);
+	/* each counts among its own kind */
+	assert_int_equal(book.orders[2].turn, 0);
+	assert_int_equal(book.orders[3].turn, 1);
 	assert_int_equal(book.skus[0].wanted, 5);
 	assert_int_equal(book.skip_count, 1);
 	assert_true(text_equal(book.skips[0].what, TEXT("C4")));
