@@ -406,6 +406,61 @@ static void a_cell_that_is_not_its_row_is_seen(void **state)
 	assert_int_equal(service_audit(&service), 0);
 }
 
+struct canceller {
+	pthread_t thread;
+	int line, status;
+	const char *checkout_id;
+	pthread_barrier_t *barrier;
+};
+
+static void *cancel_line(void *argument)
+{
+	struct canceller *c = argument;
+	char path[100], body[200];
+	snprintf(path, sizeof path, "/v1/checkouts/%s/cancel", c->checkout_id);
+	snprintf(body, sizeof body, "{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"line-%d\",\"quantity\":1}]}",
+	         service_new_key(), c->line);
+	pthread_barrier_wait(c->barrier);
+	struct answer answer = service_call(&service, service.key_web, "POST", path, NULL, body);
+	c->status = answer.status;
+	answer_done(&answer);
+	return NULL;
+}
+
+/* Lines of one checkout brought back at the same moment: each is remembered, so that none can be brought back twice. */
+static void lines_of_a_sale_cancelled_at_once_are_all_remembered(void **state)
+{
+	char body[600];
+	for (int i = 0; i < 6; i++)
+		service_create_sku(&service, (char[]){'l', 'i', 'n', 'e', '-', (char)('0' + i), 0}, 100);
+	for (int round = 0; round < 30; round++) {
+		size_t at = (size_t)snprintf(body, sizeof body, "{\"idempotency_key\":\"%s\",\"lines\":[", service_new_key());
+		for (int i = 0; i < 6; i++)
+			at += (size_t)snprintf(body + at, sizeof body - at, "%s{\"sku\":\"line-%d\",\"quantity\":1}", i ? "," : "", i);
+		snprintf(body + at, sizeof body - at, "]}");
+		struct answer sale = service_call(&service, service.key_web, "POST", "/v1/checkouts", NULL, body);
+		assert_int_equal(sale.status, 201);
+		struct canceller cancellers[6];
+		pthread_barrier_t barrier;
+		pthread_barrier_init(&barrier, NULL, 6);
+		for (int i = 0; i < 6; i++) {
+			cancellers[i] = (struct canceller){.line = i, .checkout_id = answer_string(&sale, "id"), .barrier = &barrier};
+			assert_int_equal(pthread_create(&cancellers[i].thread, NULL, cancel_line, &cancellers[i]), 0);
+		}
+		for (int i = 0; i < 6; i++)
+			pthread_join(cancellers[i].thread, NULL);
+		for (int i = 0; i < 6; i++)
+			assert_int_equal(cancellers[i].status, 200);
+		snprintf(body, sizeof body, "/v1/checkouts/%s", answer_string(&sale, "id"));
+		struct answer after = service_call(&service, service.key_web, "GET", body, NULL, NULL);
+		assert_string_equal(answer_string(&after, "status"), "cancelled");
+		answer_done(&after);
+		answer_done(&sale);
+		pthread_barrier_destroy(&barrier);
+	}
+	assert_int_equal(service_audit(&service), 0);
+}
+
 static int start_service(void **state)
 {
 	service_start(&service, NULL);
@@ -436,6 +491,7 @@ int main(void)
 	};
 	const struct CMUnitTest beside[] = {
 	    cmocka_unit_test(it_does_not_cry_wolf_while_everything_moves),
+	    cmocka_unit_test(lines_of_a_sale_cancelled_at_once_are_all_remembered),
 	    cmocka_unit_test(a_cell_that_is_not_its_row_is_seen),
 	};
 	int failed = cmocka_run_group_tests(faults, start_server, stop_server);
