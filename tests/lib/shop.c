@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "lib/command.h"
+#include "lib/http_client.h"
 #include "lib/pg_server.h"
 #include "lib/redis_server.h"
 
@@ -128,6 +129,26 @@ int shop_ask(const struct service *instance, const char *key, const char *path, 
 	snprintf(ret_code, 40, "%s", answer_string(&answer, "code"));
 	answer_done(&answer);
 	return status;
+}
+
+static void errand_run(int index, void *context)
+{
+	struct errand *errand = context;
+	errand->answer = service_call(errand->instance, errand->key, errand->method, errand->path, NULL, errand->body);
+	errand->done = true;
+}
+
+void errand_begin(struct errand *errand, const struct service *instance, const char *key, const char *method,
+                  const char *path, const char *body)
+{
+	*errand = (struct errand){instance, key, method, path, body, {0}, NULL, false};
+	errand->crowd = crowd_begin(1, errand_run, errand);
+}
+
+int errand_end(struct errand *errand)
+{
+	crowd_end(errand->crowd);
+	return errand->answer.status;
 }
 
 const char *shop_path(const char *folder, const char *id, const char *rest)
@@ -296,6 +317,13 @@ void shop_restart(const char *name)
 	assert_true(old > 0);
 	kill(old, SIGKILL);
 	shop_wait_until(shop_child(name) > 0 && shop_child(name) != old);
+	if (strcmp(name, "lastunit") != 0)
+		return;
+	struct http_client client = http_client(shop.url, NULL);
+	struct http_answer answer = {0};
+	shop_wait_until(http_client_call(&client, "GET", "/healthz", NULL, NULL, &answer));
+	http_answer_done(&answer);
+	http_client_done(&client);
 }
 
 /* --- Redis behind its back ------------------------------------------------------------------------------------------------ */
