@@ -8,22 +8,25 @@
 #include "cmd/cmd.h"
 
 static const struct manual manual = {
-    .name = "audit",
-    .usage = "audit [options]",
-    .about = "Recomputes everything from the ledger and compares: counts, holds, balances, versions, ends of\n"
-             "reservations, sales, and, with --redis-url, what the cache would answer. One line per check, the first\n"
-             "20 offenders below it. It only reads, in short statements, and may run beside the service.\n",
-    .shared = "database_url redis_url redis_timeout_ms",
-    .examples = "  lastunit audit\n  lastunit audit --json\n",
-    .exit_codes = "  0 every promise holds       1 a promise is broken\n"
-                  "  2 usage or configuration    3 PostgreSQL or Redis cannot be reached\n",
+	.name = "audit",
+	.usage = "audit [options]",
+	.about =
+		"Recomputes everything from the ledger and compares: counts, holds, balances, versions, ends of\n"
+		"reservations, sales, and, with --redis-url, what the cache would answer. One line per check, the first\n"
+		"20 offenders below it. It only reads, in short statements, and may run beside the service.\n",
+	.shared = "database_url redis_url redis_timeout_ms",
+	.examples = "  lastunit audit\n  lastunit audit --json\n",
+	.exit_codes =
+		"  0 every promise holds       1 a promise is broken\n"
+		"  2 usage or configuration    3 PostgreSQL or Redis cannot be reached\n",
 };
 
 int cmd_audit(int argc, char **argv)
 {
 	struct config config;
 	bool as_json;
-	const struct config_option flags[] = {{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &as_json}, {0}};
+	const struct config_option flags[] = {{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &as_json},
+	                                      {0}};
 	int positionals;
 	int code = cmd_begin(&manual, &config, flags, argc, argv, &positionals);
 	if (code != CMD_GO_ON)

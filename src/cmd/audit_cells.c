@@ -17,14 +17,14 @@
 #define RECHECK_MS 3000
 #define RECHECK_GAP_MS 50
 
-static const struct pg_statement figures_page = {
-    "audit_figures_page",
-    "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked, s.id FROM lastunit.sku s"
-    " WHERE s.id > $1 ORDER BY s.id LIMIT $2"};
-static const struct pg_statement figures_one = {
-    "audit_figures_one",
-    "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked, s.id FROM lastunit.sku s"
-    " WHERE s.id = $1"};
+static const struct pg_statement figures_page =
+	{"audit_figures_page",
+     "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked, s.id FROM lastunit.sku s"
+     " WHERE s.id > $1 ORDER BY s.id LIMIT $2"};
+static const struct pg_statement figures_one =
+	{"audit_figures_one",
+     "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked, s.id FROM lastunit.sku s"
+     " WHERE s.id = $1"};
 
 struct row {
 	int64_t id;
@@ -34,7 +34,8 @@ struct row {
 
 static struct row row_get(const PGresult *r, int i, struct arena *arena)
 {
-	return (struct row){pg_get_int(r, i, 6), pg_get_text(r, i, 0, arena),
+	return (struct row){pg_get_int(r, i, 6),
+	                    pg_get_text(r, i, 0, arena),
 	                    {pg_get_int(r, i, 1), pg_get_int(r, i, 2), pg_get_int(r, i, 3), pg_get_int(r, i, 4),
 	                     pg_get_bool(r, i, 5)}};
 }
@@ -105,11 +106,12 @@ static enum lu_error cell_recheck(struct audit_work *work, struct redis *redis, 
 		             (f->version != after.figures.version || figures_equal(f, &after.figures)));
 		bool over = deadline_left_ms(deadline_ns) == 0;
 		if (!fine && over)
-			audit_broken(work, AUDIT_CELLS,
-			             "%.*s: the cache says on_hand %lld, reserved %lld (version %lld), the row %lld, %lld (version %lld)",
-			             (int)suspect->code.size, suspect->code.data, (long long)f->on_hand, (long long)f->reserved,
-			             (long long)f->version, (long long)after.figures.on_hand, (long long)after.figures.reserved,
-			             (long long)after.figures.version);
+			audit_broken(
+				work, AUDIT_CELLS,
+				"%.*s: the cache says on_hand %lld, reserved %lld (version %lld), the row %lld, %lld (version %lld)",
+				(int)suspect->code.size, suspect->code.data, (long long)f->on_hand, (long long)f->reserved,
+				(long long)f->version, (long long)after.figures.on_hand, (long long)after.figures.reserved,
+				(long long)after.figures.version);
 		arena_done(&scratch);
 		if (fine || over)
 			return error;

@@ -13,15 +13,15 @@ struct audit_work {
 	const struct audit_options *options;
 	struct audit *audit;
 	struct pg *pg;
-	struct arena *arena;            /* the caller's: offenders' sentences */
+	struct arena *arena; /* the caller's: offenders' sentences */
 	struct tallies tallies;
-	int64_t horizon;                /* every transaction below it had ended before the ledger was first read */
-	char *why;                      /* [512] */
+	int64_t horizon; /* every transaction below it had ended before the ledger was first read */
+	char *why;       /* [512] */
 };
 
 /* Counts a broken thing and keeps its sentence if there is still room. */
 void audit_broken(struct audit_work *work, enum audit_check check, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
+	__attribute__((format(printf, 3, 4)));
 /* A query of its own short deadline; on failure the sentence is in work->why. */
 enum lu_error audit_query(struct audit_work *work, const struct pg_statement *statement, const struct pg_params *params,
                           PGresult **ret_result) LU_MUST_CHECK;

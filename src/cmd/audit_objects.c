@@ -42,15 +42,15 @@ static const struct pg_statement checkout_page = {
     "                           AND g.kind = CASE WHEN c.reservation_id IS NULL THEN 2 ELSE 4 END"
     "                           AND g.on_hand_delta = -l.quantity OFFSET 0) AS entry WHERE l.counted)"
     "  FROM lastunit.checkout c WHERE c.id > $1 ORDER BY c.id LIMIT $2"};
-static const struct pg_statement orphan_holds = {
-    "audit_orphan_holds",
-    "SELECT h.reservation_id, count(*) OVER () FROM lastunit.hold h"
-    " WHERE NOT EXISTS (SELECT FROM lastunit.reservation r WHERE r.id = h.reservation_id) LIMIT 20"};
-static const struct pg_statement objects_missing = {
-    "audit_objects_missing",
-    "SELECT o.id FROM unnest($1::uuid[]) AS o(id)"
-    " WHERE NOT EXISTS (SELECT FROM lastunit.reservation r WHERE r.id = o.id)"
-    "   AND NOT EXISTS (SELECT FROM lastunit.checkout c WHERE c.id = o.id)"};
+static const struct pg_statement orphan_holds =
+	{"audit_orphan_holds",
+     "SELECT h.reservation_id, count(*) OVER () FROM lastunit.hold h"
+     " WHERE NOT EXISTS (SELECT FROM lastunit.reservation r WHERE r.id = h.reservation_id) LIMIT 20"};
+static const struct pg_statement objects_missing =
+	{"audit_objects_missing",
+     "SELECT o.id FROM unnest($1::uuid[]) AS o(id)"
+     " WHERE NOT EXISTS (SELECT FROM lastunit.reservation r WHERE r.id = o.id)"
+     "   AND NOT EXISTS (SELECT FROM lastunit.checkout c WHERE c.id = o.id)"};
 
 _Static_assert(LEDGER_SALE == 2 && LEDGER_RESERVE == 3 && LEDGER_COMMIT == 4, "the statements above spell them out");
 _Static_assert(RESERVATION_ACTIVE == 1, "the statements above spell it out");
@@ -61,7 +61,7 @@ struct object {
 	size_t count;
 	int64_t *sku_ids, *quantities, *cancelled;
 	bool *counted;
-	uint64_t sum, cancelled_sum;      /* weights of the counted lines */
+	uint64_t sum, cancelled_sum; /* weights of the counted lines */
 	uint32_t counted_lines;
 	bool cancelled_in_range;
 };
@@ -111,7 +111,8 @@ static bool ends_agree(const struct tally *tally, const struct object *o, int64_
 	static const struct {
 		enum tally_kind kind;
 		int64_t state;
-	} ends[] = {{TALLY_COMMIT, RESERVATION_COMMITTED}, {TALLY_RELEASE, RESERVATION_RELEASED},
+	} ends[] = {{TALLY_COMMIT, RESERVATION_COMMITTED},
+	            {TALLY_RELEASE, RESERVATION_RELEASED},
 	            {TALLY_EXPIRE, RESERVATION_EXPIRED}};
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
 		bool its = state == ends[i].state;
@@ -145,8 +146,9 @@ static void reservation_judge(struct audit_work *work, const PGresult *r, int ro
 		audit_broken(work, AUDIT_ENDS, "reservation %s: %lld of its %u counted lines have their entry", o.name,
 		             (long long)pg_get_int(r, row, 9), o.counted_lines);
 	else if (settled && !same(tally, TALLY_RESERVE, o.sum, o.counted_lines))
-		audit_broken(work, AUDIT_ENDS, "reservation %s has %u reserve entries for %u counted lines, or other quantities",
-		             o.name, tally->entries[TALLY_RESERVE], o.counted_lines);
+		audit_broken(work, AUDIT_ENDS,
+		             "reservation %s has %u reserve entries for %u counted lines, or other quantities", o.name,
+		             tally->entries[TALLY_RESERVE], o.counted_lines);
 	else if (settled && !ends_agree(tally, &o, state))
 		audit_broken(work, AUDIT_ENDS,
 		             "reservation %s is %s with %u counted lines: the ledger has %u commits, %u releases, %u expiries",
@@ -191,7 +193,7 @@ static enum lu_error pages(struct audit_work *work, const struct pg_statement *s
 		pg_params_init(&params, &page);
 		pg_add_uuid(&params, &after);
 		if (uuid_is_nil(&after))
-			params.values[0] = (const char *)&after, params.lengths[0] = sizeof after;   /* nil, not NULL */
+			params.values[0] = (const char *)&after, params.lengths[0] = sizeof after; /* nil, not NULL */
 		pg_add_int8(&params, PAGE);
 		pg_add_text(&params, arena_printf(&page, "%lld", (long long)work->horizon));
 		if (reservations)

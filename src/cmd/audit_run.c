@@ -17,21 +17,21 @@
 #define CONNECT_MS 5000
 
 static const struct {
-	const char *name;       /* for machines */
+	const char *name; /* for machines */
 	const char *sentence;
 	const char *unit;
 	bool warning;
 } checks[AUDIT_CHECKS] = {
-    [AUDIT_RANGE] = {"range", "0 <= reserved <= on_hand", "SKUs", false},
-    [AUDIT_RESERVED] = {"reserved", "reserved = sum of the live holds", "SKUs", false},
-    [AUDIT_HOLDS] = {"holds", "the holds are the lines of the live reservations", "reservations", false},
-    [AUDIT_ON_HAND] = {"on_hand", "on_hand = sum of the ledger", "SKUs", false},
-    [AUDIT_BALANCES] = {"balances", "every entry's balance follows from the one before", "entries", false},
-    [AUDIT_VERSIONS] = {"versions", "versions are dense, from 1 to the SKU's", "SKUs", false},
-    [AUDIT_ENDS] = {"ends", "a reservation has one end, the one it says", "reservations", false},
-    [AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "checkouts", false},
-    [AUDIT_OVERDUE] = {"overdue", "no live hold is overdue by more than 5 s", "reservations", true},
-    [AUDIT_CELLS] = {"cells", "what the cache would answer is the truth", "cells", false},
+	[AUDIT_RANGE] = {"range", "0 <= reserved <= on_hand", "SKUs", false},
+	[AUDIT_RESERVED] = {"reserved", "reserved = sum of the live holds", "SKUs", false},
+	[AUDIT_HOLDS] = {"holds", "the holds are the lines of the live reservations", "reservations", false},
+	[AUDIT_ON_HAND] = {"on_hand", "on_hand = sum of the ledger", "SKUs", false},
+	[AUDIT_BALANCES] = {"balances", "every entry's balance follows from the one before", "entries", false},
+	[AUDIT_VERSIONS] = {"versions", "versions are dense, from 1 to the SKU's", "SKUs", false},
+	[AUDIT_ENDS] = {"ends", "a reservation has one end, the one it says", "reservations", false},
+	[AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "checkouts", false},
+	[AUDIT_OVERDUE] = {"overdue", "no live hold is overdue by more than 5 s", "reservations", true},
+	[AUDIT_CELLS] = {"cells", "what the cache would answer is the truth", "cells", false},
 };
 
 void audit_broken(struct audit_work *work, enum audit_check check, const char *format, ...)
@@ -88,14 +88,21 @@ static enum lu_error begin(struct audit_work *work)
 	return error;
 }
 
-enum lu_error audit_run(const struct audit_options *options, struct arena *arena, struct audit *audit, char ret_why[512])
+enum lu_error audit_run(const struct audit_options *options, struct arena *arena, struct audit *audit,
+                        char ret_why[512])
 {
 	int64_t start_ns = clock_boottime_ns();
 	*audit = (struct audit){0};
 	*ret_why = '\0';
-	struct pg_options pg_options = {.url = options->database_url, .application_name = "lastunit audit",
-	                                .lock_timeout_ms = 5000, .statement_timeout_ms = AUDIT_STATEMENT_MS};
-	struct audit_work work = {.options = options, .audit = audit, .pg = pg_new(&pg_options), .arena = arena, .why = ret_why};
+	struct pg_options pg_options = {.url = options->database_url,
+	                                .application_name = "lastunit audit",
+	                                .lock_timeout_ms = 5000,
+	                                .statement_timeout_ms = AUDIT_STATEMENT_MS};
+	struct audit_work work = {.options = options,
+	                          .audit = audit,
+	                          .pg = pg_new(&pg_options),
+	                          .arena = arena,
+	                          .why = ret_why};
 	tallies_init(&work.tallies);
 	enum lu_error error = begin(&work);
 	if (!error)
@@ -161,12 +168,8 @@ void audit_json(const struct audit *audit, struct buffer *out)
 	const struct {
 		const char *key;
 		int64_t value;
-	} numbers[] = {{"skus", audit->skus},
-	               {"entries", audit->entries},
-	               {"reservations", audit->reservations},
-	               {"checkouts", audit->checkouts},
-	               {"cells", audit->cells},
-	               {"elapsed_ms", audit->elapsed_ms}};
+	} numbers[] = {{"skus", audit->skus},           {"entries", audit->entries}, {"reservations", audit->reservations},
+	               {"checkouts", audit->checkouts}, {"cells", audit->cells},     {"elapsed_ms", audit->elapsed_ms}};
 	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
 		json_key(&json, numbers[i].key);
 		json_put_int(&json, numbers[i].value);

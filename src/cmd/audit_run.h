@@ -34,12 +34,12 @@ enum audit_check {
 };
 
 struct audit_line {
-	int64_t checked;                      /* things of the kind named by audit_unit() */
+	int64_t checked; /* things of the kind named by audit_unit() */
 	int64_t broken;
-	int64_t moving;                       /* of those checked, not compared in full */
-	struct text shown[AUDIT_SHOWN_MAX];   /* the first offenders, a sentence each */
+	int64_t moving;                     /* of those checked, not compared in full */
+	struct text shown[AUDIT_SHOWN_MAX]; /* the first offenders, a sentence each */
 	size_t shown_count;
-	const char *note;                     /* why it was not looked at; NULL: it was */
+	const char *note; /* why it was not looked at; NULL: it was */
 };
 
 struct audit {
@@ -50,15 +50,15 @@ struct audit {
 
 struct audit_options {
 	const char *database_url;
-	const struct redis_address *redis;    /* NULL: cells are not compared */
+	const struct redis_address *redis; /* NULL: cells are not compared */
 	int64_t redis_timeout_ms;
-	struct progress *progress;            /* NULL: none */
+	struct progress *progress; /* NULL: none */
 };
 
 /* Looks at everything; texts live in the arena. LU_OK: it did, whatever it found. LU_DATABASE_UNAVAILABLE,
  * LU_CACHE_UNAVAILABLE, LU_INTERNAL (the schema is not ours): with a sentence. */
-enum lu_error audit_run(const struct audit_options *options, struct arena *arena, struct audit *audit, char ret_why[512])
-        LU_MUST_CHECK;
+enum lu_error audit_run(const struct audit_options *options, struct arena *arena, struct audit *audit,
+                        char ret_why[512]) LU_MUST_CHECK;
 /* No promise is broken. An overdue hold is a warning: without a service nobody expires it. */
 bool audit_sound(const struct audit *audit);
 const char *audit_name(enum audit_check check);

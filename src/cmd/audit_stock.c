@@ -13,17 +13,17 @@
 #define SKU_PAGE 1000
 #define ENTRY_PAGE 20000
 
-static const struct pg_statement sku_page = {
-    "audit_sku_page",
-    "SELECT s.id, s.code, s.on_hand, s.reserved, s.safety_stock, s.version,"
-    "       coalesce((SELECT sum(h.quantity) FROM lastunit.hold h WHERE h.sku_id = s.id AND h.counted), 0)::bigint"
-    "  FROM lastunit.sku s WHERE s.id > $1 ORDER BY s.id LIMIT $2"};
-static const struct pg_statement entry_page = {
-    "audit_entry_page",
-    "SELECT l.sku_id, l.version, l.kind, l.on_hand_delta, l.reserved_delta, l.on_hand_after, l.reserved_after,"
-    "       l.operation_id"
-    "  FROM lastunit.ledger l WHERE (l.sku_id, l.version) > ($1, $2) AND l.sku_id <= $3"
-    " ORDER BY l.sku_id, l.version LIMIT $4"};
+static const struct pg_statement sku_page =
+	{"audit_sku_page",
+     "SELECT s.id, s.code, s.on_hand, s.reserved, s.safety_stock, s.version,"
+     "       coalesce((SELECT sum(h.quantity) FROM lastunit.hold h WHERE h.sku_id = s.id AND h.counted), 0)::bigint"
+     "  FROM lastunit.sku s WHERE s.id > $1 ORDER BY s.id LIMIT $2"};
+static const struct pg_statement entry_page =
+	{"audit_entry_page",
+     "SELECT l.sku_id, l.version, l.kind, l.on_hand_delta, l.reserved_delta, l.on_hand_after, l.reserved_after,"
+     "       l.operation_id"
+     "  FROM lastunit.ledger l WHERE (l.sku_id, l.version) > ($1, $2) AND l.sku_id <= $3"
+     " ORDER BY l.sku_id, l.version LIMIT $4"};
 static const struct pg_statement sku_exists = {"audit_sku_exists", "SELECT 1 FROM lastunit.sku s WHERE s.id = $1"};
 
 /* A SKU as its row says, and how far its entries were followed. */
@@ -31,11 +31,11 @@ struct sku {
 	int64_t id;
 	struct text code;
 	int64_t on_hand, reserved, safety_stock, version, held;
-	int64_t seen;                        /* entries up to version */
-	int64_t last;                        /* version of the last one */
-	int64_t on_hand_sum, reserved_sum;   /* of deltas, all of them */
-	int64_t on_hand_balance, reserved_balance;   /* as the last entry says */
-	bool gap;                            /* a version is missing or out of place */
+	int64_t seen;                              /* entries up to version */
+	int64_t last;                              /* version of the last one */
+	int64_t on_hand_sum, reserved_sum;         /* of deltas, all of them */
+	int64_t on_hand_balance, reserved_balance; /* as the last entry says */
+	bool gap;                                  /* a version is missing or out of place */
 };
 
 static const char *name_of(const struct sku *sku)
@@ -81,8 +81,8 @@ static void sku_judge(struct audit_work *work, const struct sku *sku)
 		audit_broken(work, AUDIT_RANGE, "%s: on_hand %lld, reserved %lld, safety_stock %lld", name_of(sku),
 		             (long long)sku->on_hand, (long long)sku->reserved, (long long)sku->safety_stock);
 	if (sku->reserved != sku->held || sku->reserved != sku->reserved_sum)
-		audit_broken(work, AUDIT_RESERVED, "%s: reserved %lld, live holds %lld, the ledger sums up to %lld", name_of(sku),
-		             (long long)sku->reserved, (long long)sku->held, (long long)sku->reserved_sum);
+		audit_broken(work, AUDIT_RESERVED, "%s: reserved %lld, live holds %lld, the ledger sums up to %lld",
+		             name_of(sku), (long long)sku->reserved, (long long)sku->held, (long long)sku->reserved_sum);
 	if (sku->on_hand != sku->on_hand_sum)
 		audit_broken(work, AUDIT_ON_HAND, "%s: on_hand %lld, the ledger sums up to %lld", name_of(sku),
 		             (long long)sku->on_hand, (long long)sku->on_hand_sum);
@@ -103,21 +103,22 @@ static enum lu_error entry_without_sku(struct audit_work *work, int64_t sku_id)
 	enum lu_error error = audit_query(work, &sku_exists, &params, &result);
 	arena_done(&scratch);
 	if (!error && PQntuples(result) == 0)
-		audit_broken(work, AUDIT_VERSIONS, "the ledger has entries of SKU id %lld, which does not exist", (long long)sku_id);
+		audit_broken(work, AUDIT_VERSIONS, "the ledger has entries of SKU id %lld, which does not exist",
+		             (long long)sku_id);
 	return error;
 }
 
 static struct ledger_entry entry_get(const PGresult *r, int row)
 {
 	return (struct ledger_entry){
-	    .sku_id = pg_get_int(r, row, 0),
-	    .version = pg_get_int(r, row, 1),
-	    .kind = (enum ledger_kind)pg_get_int(r, row, 2),
-	    .on_hand_delta = pg_get_int(r, row, 3),
-	    .reserved_delta = pg_get_int(r, row, 4),
-	    .on_hand_after = pg_get_int(r, row, 5),
-	    .reserved_after = pg_get_int(r, row, 6),
-	    .operation_id = pg_get_uuid(r, row, 7),
+		.sku_id = pg_get_int(r, row, 0),
+		.version = pg_get_int(r, row, 1),
+		.kind = (enum ledger_kind)pg_get_int(r, row, 2),
+		.on_hand_delta = pg_get_int(r, row, 3),
+		.reserved_delta = pg_get_int(r, row, 4),
+		.on_hand_after = pg_get_int(r, row, 5),
+		.reserved_after = pg_get_int(r, row, 6),
+		.operation_id = pg_get_uuid(r, row, 7),
 	};
 }
 
@@ -178,13 +179,13 @@ enum lu_error audit_stock(struct audit_work *work)
 		struct sku *skus = ARENA_ARRAY(&page, (size_t)rows, struct sku);
 		for (int i = 0; i < rows; i++)
 			skus[i] = (struct sku){
-			    .id = pg_get_int(result, i, 0),
-			    .code = pg_get_text(result, i, 1, &page),
-			    .on_hand = pg_get_int(result, i, 2),
-			    .reserved = pg_get_int(result, i, 3),
-			    .safety_stock = pg_get_int(result, i, 4),
-			    .version = pg_get_int(result, i, 5),
-			    .held = pg_get_int(result, i, 6),
+				.id = pg_get_int(result, i, 0),
+				.code = pg_get_text(result, i, 1, &page),
+				.on_hand = pg_get_int(result, i, 2),
+				.reserved = pg_get_int(result, i, 3),
+				.safety_stock = pg_get_int(result, i, 4),
+				.version = pg_get_int(result, i, 5),
+				.held = pg_get_int(result, i, 6),
 			};
 		/* Ids behind the last SKU can still have entries, of SKUs that are gone: the last page follows to the end. */
 		int64_t upto = rows == SKU_PAGE ? skus[rows - 1].id : INT64_MAX;

@@ -12,10 +12,10 @@
 enum tally_kind { TALLY_RESERVE, TALLY_COMMIT, TALLY_RELEASE, TALLY_EXPIRE, TALLY_SALE, TALLY_CANCEL, TALLY_KINDS };
 
 struct tally {
-	struct uuid id;                     /* nil: free slot */
+	struct uuid id; /* nil: free slot */
 	uint64_t sums[TALLY_KINDS];
 	uint32_t entries[TALLY_KINDS];
-	bool matched;                       /* its reservation or checkout was seen */
+	bool matched; /* its reservation or checkout was seen */
 };
 
 struct tallies {

@@ -22,14 +22,14 @@
 struct reader {
 	csv_on_row on_row;
 	void *context;
-	struct buffer bytes;       /* all fields of the row, one behind the other */
+	struct buffer bytes; /* all fields of the row, one behind the other */
 	size_t ends[CSV_COLUMNS_MAX];
 	struct text fields[CSV_COLUMNS_MAX];
 	size_t count;
-	int64_t line;              /* the one being fed */
-	int64_t row_line;          /* where the row began; 0: not begun */
-	bool stopped;              /* by on_row */
-	char *why;                 /* [CSV_WHY_BYTES]; not empty: failed */
+	int64_t line;     /* the one being fed */
+	int64_t row_line; /* where the row began; 0: not begun */
+	bool stopped;     /* by on_row */
+	char *why;        /* [CSV_WHY_BYTES]; not empty: failed */
 };
 
 static bool fail(struct reader *reader, int64_t line, const char *what)
@@ -64,7 +64,8 @@ static void on_row_end(int terminator, void *context)
 	struct csv_row row = {reader->row_line, reader->fields, reader->count};
 	size_t start = 0;
 	for (size_t i = 0; i < row.count; i++) {
-		reader->fields[i] = (struct text){reader->bytes.size ? reader->bytes.data + start : "", reader->ends[i] - start};
+		reader->fields[i] = (struct text){reader->bytes.size ? reader->bytes.data + start : "",
+		                                  reader->ends[i] - start};
 		start = reader->ends[i];
 		if (!text_is_utf8(reader->fields[i])) {
 			fail(reader, row.line, "not UTF-8; name the file's encoding, e.g. --encoding ISO-8859-1");
@@ -107,10 +108,11 @@ static bool read_lines(struct reader *reader, struct csv_parser *parser, struct 
 			reader->row_line = reader->line;
 		size_t taken = csv_parse(parser, text.data, size, on_field, on_row_end, reader);
 		if (taken != size && !*reader->why)
-			return fail(reader, reader->line, csv_error(parser) == CSV_EPARSE ?
-			                "a quote inside a field, or something between a quote and the separator; "
-			                "put the field in quotes and double those within" :
-			                csv_strerror(csv_error(parser)));
+			return fail(reader, reader->line,
+			            csv_error(parser) == CSV_EPARSE
+			                ? "a quote inside a field, or something between a quote and the separator; "
+			                  "put the field in quotes and double those within"
+			                : csv_strerror(csv_error(parser)));
 		text.data += size;
 		text.size -= size;
 		reader->line += ended;
@@ -131,7 +133,7 @@ static bool decode(struct text file, const char *encoding, struct buffer *out, s
 		         encoding);
 		return false;
 	}
-	char *from = (char *)(uintptr_t)file.data;   /* iconv() does not write here; its type is older than const */
+	char *from = (char *)(uintptr_t)file.data; /* iconv() does not write here; its type is older than const */
 	size_t left = file.size;
 	bool flushed = false;
 	while (left || !flushed) {
@@ -152,8 +154,8 @@ static bool decode(struct text file, const char *encoding, struct buffer *out, s
 				break;
 		}
 		iconv_close(converter);
-		return fail(reader, line, errno == EINVAL ? "the file ends within a character" :
-		                                            "bytes that are none of the encoding");
+		return fail(reader, line,
+		            errno == EINVAL ? "the file ends within a character" : "bytes that are none of the encoding");
 	}
 	iconv_close(converter);
 	return true;

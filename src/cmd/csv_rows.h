@@ -16,7 +16,7 @@
 
 struct csv_row {
 	int64_t line;
-	const struct text *fields;  /* UTF-8 without NUL; valid until the call returns */
+	const struct text *fields; /* UTF-8 without NUL; valid until the call returns */
 	size_t count;
 };
 
@@ -24,8 +24,8 @@ struct csv_row {
 typedef bool (*csv_on_row)(const struct csv_row *row, void *context);
 
 struct csv_format {
-	char separator;            /* 0: comma */
-	const char *encoding;      /* a name iconv knows; NULL: UTF-8 */
+	char separator;       /* 0: comma */
+	const char *encoding; /* a name iconv knows; NULL: UTF-8 */
 };
 
 /* Calls on_row for each row, the header included. False with one sentence in ret_why, the line first, when the file

@@ -19,10 +19,10 @@ struct http_caller *http_caller_new(const char *url, int64_t timeout_ms);
 void http_caller_free(struct http_caller *caller);
 
 struct http_answer {
-	int status;                /* 0: no answer came; see http_caller_error() */
+	int status; /* 0: no answer came; see http_caller_error() */
 	struct text body;
-	int64_t retry_after_s;     /* of the header; -1: none */
-	bool replayed;             /* Idempotent-Replayed: true */
+	int64_t retry_after_s; /* of the header; -1: none */
+	bool replayed;         /* Idempotent-Replayed: true */
 	int64_t took_us;
 };
 

@@ -31,22 +31,24 @@
 #define OUTCOMES_PAGE 5000
 
 static const struct manual manual = {
-    .name = "import",
-    .usage = "import FILE.csv [options]",
-    .about =
-        "Brings a CSV file into the stock. Its columns: sku; on_hand (a count) or delta (a receipt, negative: a loss);\n"
-        "and, if wanted, change_from (what on_hand must be before), safety_stock, tracked, title_en, title_ru, reason.\n"
-        "A SKU that does not exist is created. Without --partial all rows are applied or none is. The same file with\n"
-        "the same options has its effect once, however often it is imported; --key names the import yourself.\n"
-        "Rows that touch more than 2000 existing SKUs, or any without --redis-url, are applied while no cached\n"
-        "answers are given; a running service is needed for nothing and notices by itself.\n",
-    .shared = "database_url redis_url lease_ms cell_ttl_s redis_timeout_ms",
-    .examples = "  lastunit import stock.csv\n"
-                "  lastunit import receipts.csv --map sku=Artikel,delta=Menge --separator ';' --encoding ISO-8859-1\n"
-                "  lastunit import online-retail.csv --profile online-retail\n",
-    .exit_codes = "  0 imported, now or before   1 refused or failed; with --partial: some rows were refused\n"
-                  "  2 usage or configuration    3 PostgreSQL cannot be reached\n",
-    .positionals_max = 1,
+	.name = "import",
+	.usage = "import FILE.csv [options]",
+	.about =
+		"Brings a CSV file into the stock. Its columns: sku; on_hand (a count) or delta (a receipt, negative: a loss);\n"
+		"and, if wanted, change_from (what on_hand must be before), safety_stock, tracked, title_en, title_ru, reason.\n"
+		"A SKU that does not exist is created. Without --partial all rows are applied or none is. The same file with\n"
+		"the same options has its effect once, however often it is imported; --key names the import yourself.\n"
+		"Rows that touch more than 2000 existing SKUs, or any without --redis-url, are applied while no cached\n"
+		"answers are given; a running service is needed for nothing and notices by itself.\n",
+	.shared = "database_url redis_url lease_ms cell_ttl_s redis_timeout_ms",
+	.examples =
+		"  lastunit import stock.csv\n"
+		"  lastunit import receipts.csv --map sku=Artikel,delta=Menge --separator ';' --encoding ISO-8859-1\n"
+		"  lastunit import online-retail.csv --profile online-retail\n",
+	.exit_codes =
+		"  0 imported, now or before   1 refused or failed; with --partial: some rows were refused\n"
+		"  2 usage or configuration    3 PostgreSQL cannot be reached\n",
+	.positionals_max = 1,
 };
 
 struct flags {
@@ -74,13 +76,13 @@ struct run {
 	struct import_columns columns;
 	bool header_seen;
 	int64_t row_count, merged_count;
-	struct import_refusal *refusals;      /* rows that cannot be read */
+	struct import_refusal *refusals; /* rows that cannot be read */
 	size_t refusal_count, refusal_room;
-	struct text_map seen;                 /* profile: SKU -> index of `firsts` */
+	struct text_map seen; /* profile: SKU -> index of `firsts` */
 	struct first {
 		int64_t line;
 		struct text sku, titles;
-	} *firsts;
+	} * firsts;
 	size_t first_count, first_room;
 	struct import_stage stage;
 	enum lu_error stage_error;
@@ -103,13 +105,15 @@ static bool separator_read(const char *text, char *ret_separator)
 static void make_key(struct run *run)
 {
 	struct buffer options = {0};
-	buffer_add_format(&options, "import 1\nmap=%s\nencoding=%s\nseparator=%d\none_row_per_sku=%d\npartial=%d\nreason=%s\n",
+	buffer_add_format(&options,
+	                  "import 1\nmap=%s\nencoding=%s\nseparator=%d\none_row_per_sku=%d\npartial=%d\nreason=%s\n",
 	                  run->map ? run->map : "", run->format.encoding ? run->format.encoding : "UTF-8",
-	                  run->format.separator ? run->format.separator : ',', run->profile && run->profile->one_row_per_sku,
-	                  run->flags.partial, run->flags.reason);
+	                  run->format.separator ? run->format.separator : ',',
+	                  run->profile && run->profile->one_row_per_sku, run->flags.partial, run->flags.reason);
 	EVP_MD_CTX *sha = EVP_MD_CTX_new();
 	CHECK(sha && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) && EVP_DigestUpdate(sha, options.data, options.size) &&
-	      EVP_DigestUpdate(sha, run->file.data, run->file.size) && EVP_DigestFinal_ex(sha, run->options.fingerprint, NULL));
+	      EVP_DigestUpdate(sha, run->file.data, run->file.size) &&
+	      EVP_DigestFinal_ex(sha, run->options.fingerprint, NULL));
 	EVP_MD_CTX_free(sha);
 	buffer_done(&options);
 	size_t at = (size_t)snprintf(run->key, sizeof run->key, "import:");
@@ -124,7 +128,8 @@ static int prepare(struct run *run)
 	if (!*run->config.database_url)
 		return cmd_fail(&manual, EXIT_USAGE, "--database-url (or LASTUNIT_DATABASE_URL) is required");
 	if (*flags->profile && !(run->profile = import_profile_find(flags->profile)))
-		return cmd_fail(&manual, EXIT_USAGE, "--profile %s is unknown; there is %s", flags->profile, import_profile_names());
+		return cmd_fail(&manual, EXIT_USAGE, "--profile %s is unknown; there is %s", flags->profile,
+		                import_profile_names());
 	if (run->profile && *flags->map)
 		return cmd_fail(&manual, EXIT_USAGE, "--profile and --map exclude each other: a profile is a map");
 	run->map = *flags->map ? flags->map : run->profile ? run->profile->map : NULL;
@@ -164,7 +169,8 @@ static void refusal_add(struct run *run, int64_t line, struct text sku, const ch
 	}
 	/* What is no SKU may be anything, a megabyte included. */
 	struct text shown = text_is_utf8(sku) && sku.size <= LU_SKU_BYTES_MAX ? arena_text(&run->arena, sku) : TEXT("");
-	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code, arena_text(&run->arena, whole_characters(why))};
+	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code,
+	                                                              arena_text(&run->arena, whole_characters(why))};
 }
 
 /* A row of a profile whose file names each SKU many times. */
@@ -240,8 +246,10 @@ static enum lu_error stage(struct run *run, struct pg *pg, bool *ret_readable)
 		snprintf(run->why, sizeof run->why, "the file is empty");
 	*ret_readable = !*run->why;
 	for (size_t i = 0; *ret_readable && !run->stage_error && i < run->first_count; i++)
-		run->stage_error = import_stage_add(
-		    &run->stage, &(struct import_row){.line = run->firsts[i].line, .sku = run->firsts[i].sku}, run->firsts[i].titles);
+		run->stage_error = import_stage_add(&run->stage,
+		                                    &(struct import_row){.line = run->firsts[i].line,
+		                                                         .sku = run->firsts[i].sku},
+		                                    run->firsts[i].titles);
 	if (run->stage_error)
 		return run->stage_error;
 	bool keep = *ret_readable && (run->refusal_count == 0 || run->flags.partial);
@@ -279,9 +287,14 @@ static void print_json(const struct run *run, int64_t refused)
 	const struct {
 		const char *key;
 		int64_t value;
-	} numbers[] = {{"rows", run->row_count},         {"merged", run->merged_count}, {"created", report->created},
-	               {"changed", report->changed},     {"entries", report->entries},  {"described", report->described},
-	               {"units", report->units},         {"refused", refused},
+	} numbers[] = {{"rows", run->row_count},
+	               {"merged", run->merged_count},
+	               {"created", report->created},
+	               {"changed", report->changed},
+	               {"entries", report->entries},
+	               {"described", report->described},
+	               {"units", report->units},
+	               {"refused", refused},
 	               {"elapsed_ms", (clock_boottime_ns() - run->start_ns) / NS_PER_MS}};
 	json_object_open(&json);
 	json_key(&json, "applied");
@@ -351,8 +364,8 @@ static int conclude(struct run *run)
 		printf("already imported at %s: ", at);
 	}
 	printf("%lld SKUs created, %lld changed, %lld described; %lld ledger entries, %+lld units",
-	       (long long)report->created, (long long)report->changed, (long long)report->described, (long long)report->entries,
-	       (long long)report->units);
+	       (long long)report->created, (long long)report->changed, (long long)report->described,
+	       (long long)report->entries, (long long)report->units);
 	if (refused)
 		printf("; %lld rows refused", (long long)refused);
 	printf("\n");
@@ -361,8 +374,8 @@ static int conclude(struct run *run)
 	return code;
 }
 
-static void outcome_write(FILE *out, int64_t line, struct text sku, const char *outcome, int64_t version, int64_t on_hand,
-                          struct text detail)
+static void outcome_write(FILE *out, int64_t line, struct text sku, const char *outcome, int64_t version,
+                          int64_t on_hand, struct text detail)
 {
 	fprintf(out, "%lld,\"", (long long)line);
 	for (size_t i = 0; i < sku.size; i++)
@@ -484,22 +497,22 @@ int cmd_import(int argc, char **argv)
 {
 	struct run run = {.start_ns = clock_boottime_ns()};
 	struct flags *flags = &run.flags;
-	const struct config_option options[] = {
-	    {"profile", CONFIG_STRING, "", 0, 60, "", "what kind of foreign file it is: online-retail", &flags->profile},
-	    {"map", CONFIG_STRING, "", 0, 2000, "", "foreign column names: sku=THEIRS,on_hand=THEIRS,…; others are ignored",
-	     &flags->map},
-	    {"encoding", CONFIG_STRING, "", 0, 60, "", "of the file, by iconv's name; empty: UTF-8", &flags->encoding},
-	    {"separator", CONFIG_STRING, "", 0, 2, "", "between columns; empty: comma; \\t: tab", &flags->separator},
-	    {"key", CONFIG_STRING, "", 0, LU_KEY_BYTES_MAX, "", "name of this import; empty: made from content and options",
-	     &flags->key},
-	    {"reason", CONFIG_STRING, "", 0, LU_REFERENCE_BYTES_MAX, "", "reference in the ledger where a row gives none",
-	     &flags->reason},
-	    {"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
-	    {"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
-	     &flags->outcomes},
-	    {"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
-	    {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
-	    {0}};
+	const struct config_option options[] =
+		{{"profile", CONFIG_STRING, "", 0, 60, "", "what kind of foreign file it is: online-retail", &flags->profile},
+	     {"map", CONFIG_STRING, "", 0, 2000, "",
+	      "foreign column names: sku=THEIRS,on_hand=THEIRS,…; others are ignored", &flags->map},
+	     {"encoding", CONFIG_STRING, "", 0, 60, "", "of the file, by iconv's name; empty: UTF-8", &flags->encoding},
+	     {"separator", CONFIG_STRING, "", 0, 2, "", "between columns; empty: comma; \\t: tab", &flags->separator},
+	     {"key", CONFIG_STRING, "", 0, LU_KEY_BYTES_MAX, "",
+	      "name of this import; empty: made from content and options", &flags->key},
+	     {"reason", CONFIG_STRING, "", 0, LU_REFERENCE_BYTES_MAX, "", "reference in the ledger where a row gives none",
+	      &flags->reason},
+	     {"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
+	     {"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
+	      &flags->outcomes},
+	     {"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
+	     {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
+	     {0}};
 	int positionals = 0;
 	int code = cmd_begin(&manual, &run.config, options, argc, argv, &positionals);
 	if (code != CMD_GO_ON)

@@ -27,114 +27,117 @@
 #include "store/tx.h"
 
 #define ATTEMPTS_MAX 8
-#define DRIFT_PERCENT 1          /* rho, as in inventory/epoch.c */
-#define KIND_IMPORT 100          /* idempotency.kind: beside enum operation_kind, for no operation is looked up there */
+#define DRIFT_PERCENT 1 /* rho, as in inventory/epoch.c */
+#define KIND_IMPORT 100 /* idempotency.kind: beside enum operation_kind, for no operation is looked up there */
 
-static const struct pg_statement principal_find = {
-    "import_principal_find", "SELECT id FROM lastunit.principal WHERE name = 'system'"};
-static const struct pg_statement principal_make = {
-    "import_principal_make", "INSERT INTO lastunit.principal (name, channel) VALUES ('system', $1::smallint) ON CONFLICT DO NOTHING"};
+static const struct pg_statement principal_find = {"import_principal_find",
+                                                   "SELECT id FROM lastunit.principal WHERE name = 'system'"};
+static const struct pg_statement principal_make =
+	{"import_principal_make",
+     "INSERT INTO lastunit.principal (name, channel) VALUES ('system', $1::smallint) ON CONFLICT DO NOTHING"};
 
 /* The sort lies below the locking: rows are locked in the order of their ids whatever the plan of the join. */
-static const struct pg_statement lock_targets = {
-    "import_lock_targets",
-    "WITH locked AS MATERIALIZED ("
-    "  SELECT s.id, s.code, s.on_hand, s.reserved, s.version FROM lastunit.sku s"
-    "    JOIN (SELECT DISTINCT code FROM import_stage) named USING (code) ORDER BY s.id FOR UPDATE OF s)"
-    " INSERT INTO import_target SELECT id, code, on_hand, reserved, version, false FROM locked"};
+static const struct pg_statement lock_targets =
+	{"import_lock_targets",
+     "WITH locked AS MATERIALIZED ("
+     "  SELECT s.id, s.code, s.on_hand, s.reserved, s.version FROM lastunit.sku s"
+     "    JOIN (SELECT DISTINCT code FROM import_stage) named USING (code) ORDER BY s.id FOR UPDATE OF s)"
+     " INSERT INTO import_target SELECT id, code, on_hand, reserved, version, false FROM locked"};
 static const struct pg_statement count_targets = {
-    "import_count_targets",
-    "SELECT count(*) FROM import_target t WHERE EXISTS (SELECT FROM import_stage s WHERE s.code = t.code AND s.counts)"};
+	"import_count_targets",
+	"SELECT count(*) FROM import_target t WHERE EXISTS (SELECT FROM import_stage s WHERE s.code = t.code AND s.counts)"};
 /* A count (`on_hand`) begins a segment of its SKU's rows; what follows it in the file adds to it. Sums are numeric, so
  * they cannot overflow; what is out of range is cut to where it still is. */
-static const struct pg_statement compute = {
-    "import_compute",
-    "INSERT INTO import_applied"
-    " SELECT line, id, code, nth, before, after, reserved, safety_stock, tracked, reason, change_from,"
-    "        CASE WHEN change_from <> before THEN 'change_from_mismatch'"
-    "             WHEN after < reserved THEN 'insufficient_stock'"
-    "             WHEN after > 1000000000000000 THEN 'count_out_of_range' END"
-    "   FROM (SELECT *, coalesce(lag(after) OVER (PARTITION BY code ORDER BY line), base) AS before"
-    "   FROM (SELECT *, greatest(least(coalesce(max(on_hand) OVER segments, base)"
-    "                + coalesce(sum(delta) OVER (segments ORDER BY line), 0), 4e18), -4e18)::bigint AS after"
-    "   FROM (SELECT s.*, t.id, coalesce(t.on_hand, 0) AS base, coalesce(t.reserved, 0) AS reserved,"
-    "                row_number() OVER rows_of_sku AS nth, count(s.on_hand) OVER rows_of_sku AS segment"
-    "           FROM import_stage s LEFT JOIN import_target t USING (code)"
-    "          WHERE s.counts OR t.id IS NULL"
-    "         WINDOW rows_of_sku AS (PARTITION BY s.code ORDER BY s.line)) AS numbered"
-    "         WINDOW segments AS (PARTITION BY code, segment)) AS summed) AS compared"};
-static const struct pg_statement refusals_all = {
-    "import_refusals_all",
-    "SELECT line, code, error, before, after, reserved, change_from, count(*) OVER () FROM import_applied"
-    " WHERE error IS NOT NULL ORDER BY line LIMIT 100000"};
-static const struct pg_statement refusals_take = {
-    "import_refusals_take",
-    "WITH first AS (SELECT code, min(line) AS line FROM import_applied WHERE error IS NOT NULL GROUP BY code),"
-    " taken AS (DELETE FROM import_applied a USING first f WHERE a.code = f.code AND a.line >= f.line"
-    "           RETURNING a.line, a.code, a.error, a.before, a.after, a.reserved, a.change_from),"
-    " staged AS (DELETE FROM import_stage s USING taken t WHERE s.line = t.line)"
-    " SELECT *, count(*) OVER () FROM taken ORDER BY line LIMIT 100000"};
+static const struct pg_statement compute =
+	{"import_compute",
+     "INSERT INTO import_applied"
+     " SELECT line, id, code, nth, before, after, reserved, safety_stock, tracked, reason, change_from,"
+     "        CASE WHEN change_from <> before THEN 'change_from_mismatch'"
+     "             WHEN after < reserved THEN 'insufficient_stock'"
+     "             WHEN after > 1000000000000000 THEN 'count_out_of_range' END"
+     "   FROM (SELECT *, coalesce(lag(after) OVER (PARTITION BY code ORDER BY line), base) AS before"
+     "   FROM (SELECT *, greatest(least(coalesce(max(on_hand) OVER segments, base)"
+     "                + coalesce(sum(delta) OVER (segments ORDER BY line), 0), 4e18), -4e18)::bigint AS after"
+     "   FROM (SELECT s.*, t.id, coalesce(t.on_hand, 0) AS base, coalesce(t.reserved, 0) AS reserved,"
+     "                row_number() OVER rows_of_sku AS nth, count(s.on_hand) OVER rows_of_sku AS segment"
+     "           FROM import_stage s LEFT JOIN import_target t USING (code)"
+     "          WHERE s.counts OR t.id IS NULL"
+     "         WINDOW rows_of_sku AS (PARTITION BY s.code ORDER BY s.line)) AS numbered"
+     "         WINDOW segments AS (PARTITION BY code, segment)) AS summed) AS compared"};
+static const struct pg_statement refusals_all =
+	{"import_refusals_all",
+     "SELECT line, code, error, before, after, reserved, change_from, count(*) OVER () FROM import_applied"
+     " WHERE error IS NOT NULL ORDER BY line LIMIT 100000"};
+static const struct pg_statement refusals_take =
+	{"import_refusals_take",
+     "WITH first AS (SELECT code, min(line) AS line FROM import_applied WHERE error IS NOT NULL GROUP BY code),"
+     " taken AS (DELETE FROM import_applied a USING first f WHERE a.code = f.code AND a.line >= f.line"
+     "           RETURNING a.line, a.code, a.error, a.before, a.after, a.reserved, a.change_from),"
+     " staged AS (DELETE FROM import_stage s USING taken t WHERE s.line = t.line)"
+     " SELECT *, count(*) OVER () FROM taken ORDER BY line LIMIT 100000"};
 /* Per SKU: how many entries, and the last word on each setting. */
-#define FINAL_FIGURES                                                                                                  \
-	"SELECT code, id, count(*) AS entries, (array_agg(after ORDER BY nth DESC))[1] AS on_hand,"                          \
-	" (array_agg(safety_stock ORDER BY nth DESC) FILTER (WHERE safety_stock IS NOT NULL))[1] AS safety_stock,"           \
+#define FINAL_FIGURES                                                                                          \
+	"SELECT code, id, count(*) AS entries, (array_agg(after ORDER BY nth DESC))[1] AS on_hand,"                \
+	" (array_agg(safety_stock ORDER BY nth DESC) FILTER (WHERE safety_stock IS NOT NULL))[1] AS safety_stock," \
 	" (array_agg(tracked ORDER BY nth DESC) FILTER (WHERE tracked IS NOT NULL))[1] AS tracked FROM import_applied"
-static const struct pg_statement make_skus = {
-    "import_make_skus",
-    "WITH final AS (" FINAL_FIGURES " WHERE id IS NULL GROUP BY code, id),"
-    " made AS (INSERT INTO lastunit.sku (code, on_hand, safety_stock, tracked, version, writer)"
-    "  SELECT code, on_hand, coalesce(safety_stock, 0), coalesce(tracked, true), entries, $1 FROM final ORDER BY code"
-    "  RETURNING id, code)"
-    " INSERT INTO import_target SELECT id, code, 0, 0, 0, true FROM made"};
-static const struct pg_statement change_skus = {
-    "import_change_skus",
-    "WITH final AS (" FINAL_FIGURES " WHERE id IS NOT NULL GROUP BY code, id)"
-    " UPDATE lastunit.sku s SET on_hand = f.on_hand, safety_stock = coalesce(f.safety_stock, s.safety_stock),"
-    "  tracked = coalesce(f.tracked, s.tracked), version = s.version + f.entries, writer = $1"
-    "  FROM final f WHERE s.id = f.id"};
-static const struct pg_statement write_ledger = {
-    "import_write_ledger",
-    "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
-    " principal_id, operation_id, kind, channel, reference)"
-    " SELECT t.id, t.version + a.nth, a.after - a.before, 0, a.after, a.reserved, $1, $2,"
-    "        (CASE WHEN t.made AND a.nth = 1 THEN $3 ELSE $4 END)::smallint, $5::smallint, coalesce(a.reason, $6)"
-    "   FROM import_applied a JOIN import_target t USING (code) ORDER BY t.id, a.nth"};
-static const struct pg_statement write_titles = {
-    "import_write_titles",
-    "INSERT INTO lastunit.sku_text (sku_id, titles)"
-    " SELECT t.id, jsonb_object_agg(e.key, e.value ORDER BY s.line)"
-    "   FROM import_stage s JOIN import_target t USING (code), jsonb_each(s.titles::jsonb) e"
-    "  WHERE s.titles IS NOT NULL GROUP BY t.id ORDER BY t.id"
-    " ON CONFLICT (sku_id) DO UPDATE SET titles = coalesce(sku_text.titles, '{}') || excluded.titles"};
-static const struct pg_statement sum_units = {
-    "import_sum_units", "SELECT coalesce(sum(after - before), 0)::bigint, clock_timestamp() FROM import_applied"};
-static const struct pg_statement read_cells = {
-    "import_read_cells",
-    "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked FROM import_target t"
-    " JOIN lastunit.sku s USING (id) WHERE NOT t.made AND EXISTS (SELECT FROM import_applied a WHERE a.id = t.id)"
-    " ORDER BY s.code"};
-static const struct pg_statement read_outcomes = {
-    "import_read_outcomes",
-    "SELECT s.line, s.code, CASE WHEN a.line IS NULL THEN 0 WHEN t.made AND a.nth = 1 THEN 1 ELSE 2 END,"
-    "       coalesce(t.version + a.nth, 0), coalesce(a.after, 0)"
-    "  FROM import_stage s LEFT JOIN import_applied a USING (line) LEFT JOIN import_target t ON t.code = s.code"
-    " WHERE s.line > $1 ORDER BY s.line LIMIT $2"};
+static const struct pg_statement make_skus =
+	{"import_make_skus",
+     "WITH final AS (" FINAL_FIGURES
+     " WHERE id IS NULL GROUP BY code, id),"
+     " made AS (INSERT INTO lastunit.sku (code, on_hand, safety_stock, tracked, version, writer)"
+     "  SELECT code, on_hand, coalesce(safety_stock, 0), coalesce(tracked, true), entries, $1 FROM final ORDER BY code"
+     "  RETURNING id, code)"
+     " INSERT INTO import_target SELECT id, code, 0, 0, 0, true FROM made"};
+static const struct pg_statement change_skus =
+	{"import_change_skus",
+     "WITH final AS (" FINAL_FIGURES
+     " WHERE id IS NOT NULL GROUP BY code, id)"
+     " UPDATE lastunit.sku s SET on_hand = f.on_hand, safety_stock = coalesce(f.safety_stock, s.safety_stock),"
+     "  tracked = coalesce(f.tracked, s.tracked), version = s.version + f.entries, writer = $1"
+     "  FROM final f WHERE s.id = f.id"};
+static const struct pg_statement write_ledger =
+	{"import_write_ledger",
+     "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
+     " principal_id, operation_id, kind, channel, reference)"
+     " SELECT t.id, t.version + a.nth, a.after - a.before, 0, a.after, a.reserved, $1, $2,"
+     "        (CASE WHEN t.made AND a.nth = 1 THEN $3 ELSE $4 END)::smallint, $5::smallint, coalesce(a.reason, $6)"
+     "   FROM import_applied a JOIN import_target t USING (code) ORDER BY t.id, a.nth"};
+static const struct pg_statement write_titles =
+	{"import_write_titles",
+     "INSERT INTO lastunit.sku_text (sku_id, titles)"
+     " SELECT t.id, jsonb_object_agg(e.key, e.value ORDER BY s.line)"
+     "   FROM import_stage s JOIN import_target t USING (code), jsonb_each(s.titles::jsonb) e"
+     "  WHERE s.titles IS NOT NULL GROUP BY t.id ORDER BY t.id"
+     " ON CONFLICT (sku_id) DO UPDATE SET titles = coalesce(sku_text.titles, '{}') || excluded.titles"};
+static const struct pg_statement sum_units =
+	{"import_sum_units", "SELECT coalesce(sum(after - before), 0)::bigint, clock_timestamp() FROM import_applied"};
+static const struct pg_statement read_cells =
+	{"import_read_cells",
+     "SELECT s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked FROM import_target t"
+     " JOIN lastunit.sku s USING (id) WHERE NOT t.made AND EXISTS (SELECT FROM import_applied a WHERE a.id = t.id)"
+     " ORDER BY s.code"};
+static const struct pg_statement read_outcomes =
+	{"import_read_outcomes",
+     "SELECT s.line, s.code, CASE WHEN a.line IS NULL THEN 0 WHEN t.made AND a.nth = 1 THEN 1 ELSE 2 END,"
+     "       coalesce(t.version + a.nth, 0), coalesce(a.after, 0)"
+     "  FROM import_stage s LEFT JOIN import_applied a USING (line) LEFT JOIN import_target t ON t.code = s.code"
+     " WHERE s.line > $1 ORDER BY s.line LIMIT $2"};
 
 /* What becomes of an attempt. */
 enum next { NEXT_DONE, NEXT_AGAIN, NEXT_CLOSE_EPOCH, NEXT_FAIL };
 
 struct import {
 	struct pg *pg;
-	struct arena *arena;                 /* the caller's: what the report points to */
+	struct arena *arena; /* the caller's: what the report points to */
 	const struct import_options *options;
 	struct import_report *report;
 	int64_t principal_id;
 	struct uuid operation_id;
-	struct arena scratch;                /* of one attempt */
-	char namespace[CELL_NAMESPACE_BYTES + 8];   /* of the open or closing epoch */
-	bool use_redis;                      /* in this attempt */
-	bool published;                      /* the cache was brought up to date by us */
-	bool closed;                         /* an epoch was closed for us */
+	struct arena scratch;                     /* of one attempt */
+	char namespace[CELL_NAMESPACE_BYTES + 8]; /* of the open or closing epoch */
+	bool use_redis;                           /* in this attempt */
+	bool published;                           /* the cache was brought up to date by us */
+	bool closed;                              /* an epoch was closed for us */
 	struct text *cell_skus;
 	int64_t *cell_versions;
 	struct figures *cell_figures;
@@ -235,18 +238,19 @@ static enum lu_error write_key(struct import *in, int64_t at_us)
 {
 	const struct import_report *report = in->report;
 	struct idempotency_row row = {
-	    .principal_id = in->principal_id,
-	    .key = in->options->key,
-	    .kind = KIND_IMPORT,
-	    .status = TEXT("ok"),
-	    .object_id = in->operation_id,
-	    .at_us = at_us,
-	    .detail = arena_printf(&in->scratch,
-	                           "{\"created\":%lld,\"changed\":%lld,\"entries\":%lld,\"described\":%lld,\"refused\":%lld,"
-	                           "\"units\":%lld}",
-	                           (long long)report->created, (long long)report->changed, (long long)report->entries,
-	                           (long long)report->described, (long long)(report->refused + in->options->unreadable),
-	                           (long long)report->units),
+		.principal_id = in->principal_id,
+		.key = in->options->key,
+		.kind = KIND_IMPORT,
+		.status = TEXT("ok"),
+		.object_id = in->operation_id,
+		.at_us = at_us,
+		.detail =
+			arena_printf(&in->scratch,
+	                     "{\"created\":%lld,\"changed\":%lld,\"entries\":%lld,\"described\":%lld,\"refused\":%lld,"
+	                     "\"units\":%lld}",
+	                     (long long)report->created, (long long)report->changed, (long long)report->entries,
+	                     (long long)report->described, (long long)(report->refused + in->options->unreadable),
+	                     (long long)report->units),
 	};
 	memcpy(row.fingerprint, in->options->fingerprint, sizeof row.fingerprint);
 	idempotency_insert_send(in->pg, &in->scratch, &row, 1);
@@ -435,7 +439,7 @@ static enum lu_error commit(struct import *in, struct coherence *coherence)
 	if (error) {
 		(void)fail(in, error);
 		if (sent)
-			pg_close(in->pg);   /* the key will tell whether it was done */
+			pg_close(in->pg); /* the key will tell whether it was done */
 		return sent ? LU_DATABASE_UNAVAILABLE : error;
 	}
 	in->report->applied = true;
@@ -477,7 +481,7 @@ static enum next what_next(struct import *in, enum lu_error error)
 	switch (pg_error(in->pg)->class) {
 	case PG_RETRY:
 		return NEXT_AGAIN;
-	case PG_DUPLICATE:   /* somebody made one of our SKUs, or ran this very import */
+	case PG_DUPLICATE: /* somebody made one of our SKUs, or ran this very import */
 		return NEXT_AGAIN;
 	default:
 		(void)fail(in, error);
@@ -504,7 +508,9 @@ enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct impo
 			pg_rollback(pg, options->deadline_ns);
 		coherence_done(&coherence);
 		arena_done(&in.scratch);
-		report->cache = in.published ? IMPORT_CACHE_PUBLISHED : in.closed ? IMPORT_CACHE_CLOSED : IMPORT_CACHE_UNCONCERNED;
+		report->cache = in.published ? IMPORT_CACHE_PUBLISHED
+		                : in.closed  ? IMPORT_CACHE_CLOSED
+		                             : IMPORT_CACHE_UNCONCERNED;
 		if (next == NEXT_DONE)
 			return LU_OK;
 		if (next == NEXT_FAIL)

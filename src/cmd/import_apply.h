@@ -22,35 +22,35 @@
 #define IMPORT_OPEN_MAX 2000
 
 struct import_options {
-	const struct config *config;      /* lease_ms, cell_ttl_s, redis_timeout_ms */
-	struct redis *redis;              /* NULL: none given */
+	const struct config *config; /* lease_ms, cell_ttl_s, redis_timeout_ms */
+	struct redis *redis;         /* NULL: none given */
 	struct text key;
 	uint8_t fingerprint[32];
-	struct text reference;            /* of ledger entries whose row gives no reason; size 0: none */
+	struct text reference; /* of ledger entries whose row gives no reason; size 0: none */
 	bool partial;
-	int64_t unreadable;               /* rows refused before they got here: told again when the import is repeated */
-	bool titles;                      /* some row may have one */
+	int64_t unreadable; /* rows refused before they got here: told again when the import is repeated */
+	bool titles;        /* some row may have one */
 	int64_t deadline_ns;
 };
 
 struct import_refusal {
 	int64_t line;
-	struct text sku;                  /* size 0: not readable */
-	const char *code;                 /* of the API's error for the same fault */
+	struct text sku;  /* size 0: not readable */
+	const char *code; /* of the API's error for the same fault */
 	struct text why;
 };
 
 enum import_cache { IMPORT_CACHE_UNCONCERNED, IMPORT_CACHE_PUBLISHED, IMPORT_CACHE_CLOSED };
 
 struct import_report {
-	bool applied;                     /* false: refused as a whole, nothing was written */
-	bool replayed;                    /* an earlier run with this key did it; the counts are that run's */
+	bool applied;  /* false: refused as a whole, nothing was written */
+	bool replayed; /* an earlier run with this key did it; the counts are that run's */
 	int64_t replayed_at_us;
-	int64_t created, changed, entries, described, refused, units;   /* SKUs, SKUs, ledger entries, SKUs, rows, units */
+	int64_t created, changed, entries, described, refused, units; /* SKUs, SKUs, ledger entries, SKUs, rows, units */
 	enum import_cache cache;
-	struct import_refusal *refusals;  /* in the arena; those of the database, by line */
+	struct import_refusal *refusals; /* in the arena; those of the database, by line */
 	size_t refusal_count;
-	char why[512];                    /* of a failure */
+	char why[512]; /* of a failure */
 };
 
 /* What this key has done before: report->replayed. LU_IDEMPOTENCY_CONFLICT if it was another file or other options. */
@@ -65,8 +65,8 @@ enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct impo
 struct import_outcome {
 	int64_t line;
 	struct text sku;
-	const char *outcome;              /* "created", "changed", "described" */
-	int64_t version, on_hand;         /* after this row; 0 if described */
+	const char *outcome;      /* "created", "changed", "described" */
+	int64_t version, on_hand; /* after this row; 0 if described */
 };
 /* Rows with a line above `after`, at most `limit`, by line. */
 enum lu_error import_outcomes(struct pg *pg, struct arena *arena, int64_t after, size_t limit, int64_t deadline_ns,

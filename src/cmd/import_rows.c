@@ -15,17 +15,17 @@
 #include "base/text.h"
 
 static const char *const column_names[IMPORT_NAMED_COLUMNS] = {
-    [IMPORT_SKU] = "sku",
-    [IMPORT_ON_HAND] = "on_hand",
-    [IMPORT_DELTA] = "delta",
-    [IMPORT_CHANGE_FROM] = "change_from",
-    [IMPORT_SAFETY_STOCK] = "safety_stock",
-    [IMPORT_TRACKED] = "tracked",
-    [IMPORT_REASON] = "reason",
+	[IMPORT_SKU] = "sku",
+	[IMPORT_ON_HAND] = "on_hand",
+	[IMPORT_DELTA] = "delta",
+	[IMPORT_CHANGE_FROM] = "change_from",
+	[IMPORT_SAFETY_STOCK] = "safety_stock",
+	[IMPORT_TRACKED] = "tracked",
+	[IMPORT_REASON] = "reason",
 };
 
 static const struct import_profile profiles[] = {
-    {"online-retail", "ISO-8859-1", "sku=StockCode,title_en=Description", true,
+	{"online-retail", "ISO-8859-1", "sku=StockCode,title_en=Description", true,
      "an order file of the UCI data set Online Retail: its SKUs and their descriptions, with nothing on hand"},
 };
 
@@ -92,8 +92,8 @@ static bool column_take(struct import_columns *columns, struct arena *arena, str
 }
 
 /* One "ours=theirs" of the map. */
-static bool map_entry(struct import_columns *columns, struct arena *arena, const struct csv_row *header, struct text entry,
-                      char why[IMPORT_WHY_BYTES])
+static bool map_entry(struct import_columns *columns, struct arena *arena, const struct csv_row *header,
+                      struct text entry, char why[IMPORT_WHY_BYTES])
 {
 	const char *equals = memchr(entry.data, '=', entry.size);
 	if (!equals) {
@@ -111,8 +111,8 @@ static bool map_entry(struct import_columns *columns, struct arena *arena, const
 	return false;
 }
 
-static bool map_follow(struct import_columns *columns, struct arena *arena, const struct csv_row *header, const char *map,
-                       char why[IMPORT_WHY_BYTES])
+static bool map_follow(struct import_columns *columns, struct arena *arena, const struct csv_row *header,
+                       const char *map, char why[IMPORT_WHY_BYTES])
 {
 	for (const char *at = map; *at;) {
 		size_t size = strcspn(at, ",");
@@ -127,7 +127,8 @@ static bool map_follow(struct import_columns *columns, struct arena *arena, cons
 /* One wide column means that something else separates them. */
 static bool looks_separated_by(const struct csv_row *header, char separator)
 {
-	return header->count == 1 && header->fields[0].size && memchr(header->fields[0].data, separator, header->fields[0].size);
+	return header->count == 1 && header->fields[0].size &&
+	       memchr(header->fields[0].data, separator, header->fields[0].size);
 }
 
 bool import_columns_find(struct import_columns *columns, struct arena *arena, const struct csv_row *header,
@@ -139,8 +140,11 @@ bool import_columns_find(struct import_columns *columns, struct arena *arena, co
 	static const char separators[] = ";\t|";
 	for (const char *s = separators; *s; s++)
 		if (looks_separated_by(header, *s)) {
-			snprintf(ret_why, IMPORT_WHY_BYTES, "line %lld: the columns seem to be separated by %s: say --separator '%s'",
-			         (long long)header->line, *s == '\t' ? "tabs" : *s == ';' ? "semicolons" : "bars",
+			snprintf(ret_why, IMPORT_WHY_BYTES,
+			         "line %lld: the columns seem to be separated by %s: say --separator '%s'", (long long)header->line,
+			         *s == '\t'  ? "tabs"
+			         : *s == ';' ? "semicolons"
+			                     : "bars",
 			         *s == '\t' ? "\\t" : (char[]){*s, '\0'});
 			return false;
 		}
@@ -155,8 +159,8 @@ bool import_columns_find(struct import_columns *columns, struct arena *arena, co
 		snprintf(why, sizeof why, "there is no column sku");
 		ok = false;
 	}
-	if (ok && columns->at[IMPORT_ON_HAND] < 0 && columns->at[IMPORT_DELTA] < 0 && columns->at[IMPORT_SAFETY_STOCK] < 0 &&
-	    columns->at[IMPORT_TRACKED] < 0 && columns->title_count == 0) {
+	if (ok && columns->at[IMPORT_ON_HAND] < 0 && columns->at[IMPORT_DELTA] < 0 &&
+	    columns->at[IMPORT_SAFETY_STOCK] < 0 && columns->at[IMPORT_TRACKED] < 0 && columns->title_count == 0) {
 		snprintf(why, sizeof why, "there is nothing to import: no on_hand, delta, safety_stock, tracked or title");
 		ok = false;
 	}
@@ -202,8 +206,8 @@ static bool bool_read(struct text text, bool *ret_given, bool *ret_value)
 	return !*ret_given;
 }
 
-static enum lu_error counts_read(const struct import_columns *columns, const struct csv_row *csv, struct import_row *row,
-                                 char why[IMPORT_WHY_BYTES])
+static enum lu_error counts_read(const struct import_columns *columns, const struct csv_row *csv,
+                                 struct import_row *row, char why[IMPORT_WHY_BYTES])
 {
 	struct text delta = field(columns, csv, IMPORT_DELTA);
 	/* Receipts are often written with their sign. */

@@ -20,7 +20,7 @@ struct import_profile {
 	const char *name;
 	const char *encoding;
 	const char *map;
-	bool one_row_per_sku;     /* a list of orders: the first row of a SKU stands for all, its first title counts */
+	bool one_row_per_sku; /* a list of orders: the first row of a SKU stands for all, its first title counts */
 	const char *about;
 };
 /* NULL: no profile has this name. */
@@ -40,9 +40,9 @@ enum import_column {
 };
 
 struct import_columns {
-	int at[IMPORT_NAMED_COLUMNS];     /* index in the file; -1: not there */
+	int at[IMPORT_NAMED_COLUMNS]; /* index in the file; -1: not there */
 	struct import_title {
-		struct text language;     /* "en" */
+		struct text language; /* "en" */
 		int at;
 	} titles[IMPORT_TITLES_MAX];
 	size_t title_count;
@@ -59,8 +59,8 @@ struct import_row {
 	bool on_hand_given, delta_given, change_from_given, safety_stock_given, tracked_given;
 	int64_t on_hand, delta, change_from, safety_stock;
 	bool tracked;
-	struct text reason;               /* size 0: none */
-	struct text titles[IMPORT_TITLES_MAX];   /* as in columns; size 0: none */
+	struct text reason;                    /* size 0: none */
+	struct text titles[IMPORT_TITLES_MAX]; /* as in columns; size 0: none */
 };
 
 /* Moves figures or settings of a SKU that exists, so it is one entry of its ledger. Titles alone are none. */

@@ -17,16 +17,16 @@
 #define SEND_BYTES ((size_t)1 << 19)
 
 static const char tables[] =
-    "DROP TABLE IF EXISTS pg_temp.import_stage, pg_temp.import_target, pg_temp.import_applied;"
-    "CREATE TEMPORARY TABLE import_stage (line bigint, code text COLLATE \"C\", on_hand bigint, delta bigint,"
-    " change_from bigint, safety_stock bigint, tracked boolean, titles text, reason text, counts boolean);"
-    "CREATE TEMPORARY TABLE import_target (id bigint, code text COLLATE \"C\", on_hand bigint, reserved bigint,"
-    " version bigint, made boolean);"
-    "CREATE TEMPORARY TABLE import_applied (line bigint, id bigint, code text COLLATE \"C\", nth bigint,"
-    " before bigint, after bigint, reserved bigint, safety_stock bigint, tracked boolean, reason text,"
-    " change_from bigint, error text);"
-    /* The session is set up for look-ups of single rows; here whole tables are joined. */
-    "SET enable_seqscan = on; SET plan_cache_mode = auto; SET work_mem = '64MB'";
+	"DROP TABLE IF EXISTS pg_temp.import_stage, pg_temp.import_target, pg_temp.import_applied;"
+	"CREATE TEMPORARY TABLE import_stage (line bigint, code text COLLATE \"C\", on_hand bigint, delta bigint,"
+	" change_from bigint, safety_stock bigint, tracked boolean, titles text, reason text, counts boolean);"
+	"CREATE TEMPORARY TABLE import_target (id bigint, code text COLLATE \"C\", on_hand bigint, reserved bigint,"
+	" version bigint, made boolean);"
+	"CREATE TEMPORARY TABLE import_applied (line bigint, id bigint, code text COLLATE \"C\", nth bigint,"
+	" before bigint, after bigint, reserved bigint, safety_stock bigint, tracked boolean, reason text,"
+	" change_from bigint, error text);"
+	/* The session is set up for look-ups of single rows; here whole tables are joined. */
+	"SET enable_seqscan = on; SET plan_cache_mode = auto; SET work_mem = '64MB'";
 
 static enum lu_error say(struct import_stage *stage, enum lu_error error, const char *what)
 {

@@ -18,13 +18,14 @@
 struct import_stage {
 	struct pg *pg;
 	int64_t deadline_ns;
-	struct buffer out;          /* COPY lines not yet sent */
-	char why[256];              /* of the last failure */
+	struct buffer out; /* COPY lines not yet sent */
+	char why[256];     /* of the last failure */
 };
 
 enum lu_error import_stage_begin(struct import_stage *stage, struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* titles: JSON or size 0. */
-enum lu_error import_stage_add(struct import_stage *stage, const struct import_row *row, struct text titles) LU_MUST_CHECK;
+enum lu_error import_stage_add(struct import_stage *stage, const struct import_row *row, struct text titles)
+	LU_MUST_CHECK;
 /* keep false: the rows are given up. */
 enum lu_error import_stage_end(struct import_stage *stage, bool keep) LU_MUST_CHECK;
 void import_stage_done(struct import_stage *stage);

@@ -28,11 +28,11 @@ struct reading {
 	struct order_book *book;
 	struct arena *arena;
 	int64_t lines_max;
-	int at[COLUMNS];             /* column index; -1 before the header */
-	size_t columns;              /* of the header; 0: not read yet */
-	struct text_map orders;      /* kind and invoice -> draft */
+	int at[COLUMNS];        /* column index; -1 before the header */
+	size_t columns;         /* of the header; 0: not read yet */
+	struct text_map orders; /* kind and invoice -> draft */
 	struct text_map skus;
-	struct text_map lines;       /* (draft, sku) -> line */
+	struct text_map lines; /* (draft, sku) -> line */
 	struct text_map skips;
 	struct draft *drafts;
 	size_t draft_count, draft_room, sku_room, skip_room;
@@ -70,7 +70,8 @@ static bool header_read(struct reading *r, const struct csv_row *row)
 			if (text_equal(row->fields[i], text_of(column_names[c])))
 				r->at[c] = (int)i;
 		if (r->at[c] < 0) {
-			snprintf(r->why, CSV_WHY_BYTES, "line %lld: the file has no column %s", (long long)row->line, column_names[c]);
+			snprintf(r->why, CSV_WHY_BYTES, "line %lld: the file has no column %s", (long long)row->line,
+			         column_names[c]);
 			return false;
 		}
 	}

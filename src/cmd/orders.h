@@ -16,28 +16,28 @@
 enum order_kind { ORDER_SALE, ORDER_CANCELLATION, ORDER_WRITE_OFF, ORDER_KINDS };
 
 struct order_line {
-	size_t sku;                  /* index in skus */
-	int64_t quantity;            /* 1..LU_QUANTITY_MAX */
+	size_t sku;       /* index in skus */
+	int64_t quantity; /* 1..LU_QUANTITY_MAX */
 };
 
 struct order {
 	struct text number;
 	enum order_kind kind;
-	size_t turn;                 /* which of its kind it is, from 0 */
-	struct order_line *lines;    /* 1..LU_LINES_MAX, no twins */
+	size_t turn;              /* which of its kind it is, from 0 */
+	struct order_line *lines; /* 1..LU_LINES_MAX, no twins */
 	size_t line_count;
 };
 
 struct order_sku {
 	struct text code;
-	int64_t wanted;              /* units that sales of the file ask for */
+	int64_t wanted; /* units that sales of the file ask for */
 };
 
 /* Lines that cannot be played, one entry per code or value at fault. */
 struct order_skip {
 	struct text what;
 	const char *why;
-	int64_t line;                /* the first of them */
+	int64_t line; /* the first of them */
 	int64_t count;
 };
 
@@ -48,8 +48,8 @@ struct order_book {
 	size_t sku_count;
 	struct order_skip *skips;
 	size_t skip_count;
-	int64_t line_count;          /* rows read, without the header */
-	int64_t merged_count;        /* of them, added to an earlier line of the same order */
+	int64_t line_count;   /* rows read, without the header */
+	int64_t merged_count; /* of them, added to an earlier line of the same order */
 };
 
 /* Reads at most `lines_max` rows (0: all). Everything in the book lives in the arena. False with a sentence. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct progress {
-	int terminal;              /* 0: not asked yet, 1 yes, -1 no */
+	int terminal; /* 0: not asked yet, 1 yes, -1 no */
 	int64_t next_ns;
 	bool shown;
 };

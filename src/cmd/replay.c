@@ -21,19 +21,22 @@
 #include "cmd/replay_run.h"
 
 static const struct manual manual = {
-    .name = "replay",
-    .usage = "replay FILE.csv [options]",
-    .about = "Plays a file of order lines (InvoiceNo, StockCode, Quantity) against a running service. Every SKU gets 60 % of\n"
-             "the units that the file asks for; each invoice becomes a cart, sold by one of the six channels in turn: half\n"
-             "by checkout, half by a hold and its commit, one in ten left to expire. Invoices that begin with C bring back\n"
-             "units of earlier sales, other negative lines are write-offs. At the end: a table per channel, and whether\n"
-             "every promise held. The SKUs of the file are the replay's while it runs: nobody else may change them.\n",
-    .shared = "database_url redis_url redis_timeout_ms",
-    .examples = "  lastunit replay online-retail.csv --url http://127.0.0.1:8080 --key-admin lu_… --key-web lu_… …\n"
-                "  set -a; . .lastunit/dev.env; set +a; lastunit replay online-retail.csv\n",
-    .exit_codes = "  0 every promise held        1 a promise is broken, or the replay could not go on\n"
-                  "  2 usage or configuration    3 the service or PostgreSQL cannot be reached\n",
-    .positionals_max = 1,
+	.name = "replay",
+	.usage = "replay FILE.csv [options]",
+	.about =
+		"Plays a file of order lines (InvoiceNo, StockCode, Quantity) against a running service. Every SKU gets 60 % of\n"
+		"the units that the file asks for; each invoice becomes a cart, sold by one of the six channels in turn: half\n"
+		"by checkout, half by a hold and its commit, one in ten left to expire. Invoices that begin with C bring back\n"
+		"units of earlier sales, other negative lines are write-offs. At the end: a table per channel, and whether\n"
+		"every promise held. The SKUs of the file are the replay's while it runs: nobody else may change them.\n",
+	.shared = "database_url redis_url redis_timeout_ms",
+	.examples =
+		"  lastunit replay online-retail.csv --url http://127.0.0.1:8080 --key-admin lu_… --key-web lu_… …\n"
+		"  set -a; . .lastunit/dev.env; set +a; lastunit replay online-retail.csv\n",
+	.exit_codes =
+		"  0 every promise held        1 a promise is broken, or the replay could not go on\n"
+		"  2 usage or configuration    3 the service or PostgreSQL cannot be reached\n",
+	.positionals_max = 1,
 };
 
 struct run {
@@ -112,7 +115,8 @@ static int knock(struct run *run)
 		if (answer.status == 0)
 			code = cmd_fail(&manual, EXIT_BACKEND, "%s: %s", run->options.url, http_caller_error(caller));
 		else if (answer.status == 401 || answer.status == 403)
-			code = cmd_fail(&manual, EXIT_USAGE, "the service does not take the key of %s", c < 0 ? "admin" : channel_of(c));
+			code = cmd_fail(&manual, EXIT_USAGE, "the service does not take the key of %s",
+			                c < 0 ? "admin" : channel_of(c));
 	}
 	http_caller_free(caller);
 	return code;
@@ -160,12 +164,13 @@ static void print_report(const struct run *run, const struct replay_channel *all
 	for (int c = 0; c < REPLAY_CHANNELS; c++)
 		print_row(run, channel_of(c), &replay->channels[c]);
 	print_row(run, "all", all);
-	printf("\n%lld cancellations brought back %lld units (%lld found nothing to bring back)\n", (long long)n->cancellations,
-	       (long long)n->restocked_units, (long long)n->nothing_to_restock);
+	printf("\n%lld cancellations brought back %lld units (%lld found nothing to bring back)\n",
+	       (long long)n->cancellations, (long long)n->restocked_units, (long long)n->nothing_to_restock);
 	printf("%lld write-offs of %lld units, %lld refused\n", (long long)n->write_offs, (long long)n->written_off_units,
 	       (long long)n->write_offs_refused);
-	printf("%lld calls, %lld of them reads after a write; %lld repeated for want of an answer, %lld replayed on purpose\n\n",
-	       (long long)n->calls, (long long)n->reads, (long long)n->repeats, (long long)n->replays);
+	printf(
+		"%lld calls, %lld of them reads after a write; %lld repeated for want of an answer, %lld replayed on purpose\n\n",
+		(long long)n->calls, (long long)n->reads, (long long)n->repeats, (long long)n->replays);
 	if (run->audited)
 		audit_print(&run->audit, stdout);
 	else
@@ -184,7 +189,8 @@ static void put_int(struct json_writer *json, const char *key, int64_t value)
 	json_put_int(json, value);
 }
 
-static void channel_json(const struct run *run, struct json_writer *json, const char *name, const struct replay_channel *c)
+static void channel_json(const struct run *run, struct json_writer *json, const char *name,
+                         const struct replay_channel *c)
 {
 	json_object_open(json);
 	json_key(json, "channel");
@@ -311,23 +317,26 @@ int cmd_replay(int argc, char **argv)
 		return EXIT_FAILED;
 	struct replay_options *o = &run->options;
 	const struct config_option flags[] = {
-	    {"url", CONFIG_STRING, "", 0, 500, "", "the service; or LASTUNIT_URL", &o->url},
-	    {"key-admin", CONFIG_STRING, "", 0, 200, "", "key with the scopes read and stock; or LASTUNIT_KEY_ADMIN", &o->key_admin},
-	    {"key-web", CONFIG_STRING, "", 0, 200, "", "key with read and sell; or LASTUNIT_KEY_WEB, and so on", &o->keys[0]},
-	    {"key-telegram", CONFIG_STRING, "", 0, 200, "", "the same of the next channel", &o->keys[1]},
-	    {"key-agent", CONFIG_STRING, "", 0, 200, "", "", &o->keys[2]},
-	    {"key-voice", CONFIG_STRING, "", 0, 200, "", "", &o->keys[3]},
-	    {"key-marketplace", CONFIG_STRING, "", 0, 200, "", "", &o->keys[4]},
-	    {"key-pos", CONFIG_STRING, "", 0, 200, "", "", &o->keys[5]},
-	    {"clients", CONFIG_INT, "32", 1, 1000, "", "how many at once", &o->clients},
-	    {"percent", CONFIG_INT, "60", 0, 1000, "%", "of the units asked for that there are", &o->percent},
-	    {"hold-ttl-s", CONFIG_INT, "2", 1, 600, "s", "time to live of the holds that are left to expire", &o->hold_ttl_s},
-	    {"lines", CONFIG_INT, "0", 0, 1000000000, "", "stop reading the file after so many lines; 0: all", &run->lines},
-	    {"encoding", CONFIG_STRING, "ISO-8859-1", 1, 60, "", "of the file, by iconv's name", &run->encoding},
-	    {"answer-timeout-ms", CONFIG_INT, "60000", 1000, 600000, "ms", "an answer that takes longer, retries included, is missing",
-	     &o->answer_timeout_ms},
-	    {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &run->json},
-	    {0}};
+		{"url", CONFIG_STRING, "", 0, 500, "", "the service; or LASTUNIT_URL", &o->url},
+		{"key-admin", CONFIG_STRING, "", 0, 200, "", "key with the scopes read and stock; or LASTUNIT_KEY_ADMIN",
+	     &o->key_admin},
+		{"key-web", CONFIG_STRING, "", 0, 200, "", "key with read and sell; or LASTUNIT_KEY_WEB, and so on",
+	     &o->keys[0]},
+		{"key-telegram", CONFIG_STRING, "", 0, 200, "", "the same of the next channel", &o->keys[1]},
+		{"key-agent", CONFIG_STRING, "", 0, 200, "", "", &o->keys[2]},
+		{"key-voice", CONFIG_STRING, "", 0, 200, "", "", &o->keys[3]},
+		{"key-marketplace", CONFIG_STRING, "", 0, 200, "", "", &o->keys[4]},
+		{"key-pos", CONFIG_STRING, "", 0, 200, "", "", &o->keys[5]},
+		{"clients", CONFIG_INT, "32", 1, 1000, "", "how many at once", &o->clients},
+		{"percent", CONFIG_INT, "60", 0, 1000, "%", "of the units asked for that there are", &o->percent},
+		{"hold-ttl-s", CONFIG_INT, "2", 1, 600, "s", "time to live of the holds that are left to expire",
+	     &o->hold_ttl_s},
+		{"lines", CONFIG_INT, "0", 0, 1000000000, "", "stop reading the file after so many lines; 0: all", &run->lines},
+		{"encoding", CONFIG_STRING, "ISO-8859-1", 1, 60, "", "of the file, by iconv's name", &run->encoding},
+		{"answer-timeout-ms", CONFIG_INT, "60000", 1000, 600000, "ms",
+	     "an answer that takes longer, retries included, is missing", &o->answer_timeout_ms},
+		{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &run->json},
+		{0}};
 	int positionals;
 	int code = cmd_begin(&manual, &run->config, flags, argc, argv, &positionals);
 	struct redis_address address;

@@ -8,7 +8,7 @@
 #include "cmd/http_caller.h"
 #include "cmd/replay_run.h"
 
-#define REPLAY_ADMIN (-1)             /* instead of a channel: the admin's key */
+#define REPLAY_ADMIN (-1) /* instead of a channel: the admin's key */
 
 struct replay_client {
 	struct replay *replay;
@@ -25,8 +25,8 @@ void replay_client_done(struct replay_client *client);
 /* An answer that counts: 2xx or 4xx, never "try again". status 0: none came in time. The caller json_decref()s. */
 struct replay_answer {
 	int status;
-	json_t *json;                     /* NULL: no JSON */
-	const char *code;                 /* of a problem; "" otherwise; borrowed from json */
+	json_t *json;     /* NULL: no JSON */
+	const char *code; /* of a problem; "" otherwise; borrowed from json */
 };
 
 /* Sends until it is answered, with the same idempotency key each time (NULL: a read). path and body are the client's

@@ -42,8 +42,8 @@ static struct idempotency_key key_of(const struct replay_client *client, size_t 
 }
 
 /* {"reference": …, "lines": [...]} and, if given, a number. `negative`: as "delta": -quantity. */
-static void body_set(struct replay_client *client, const struct order *order, const struct order_line *lines, size_t count,
-                     bool negative, const char *number_key, int64_t number)
+static void body_set(struct replay_client *client, const struct order *order, const struct order_line *lines,
+                     size_t count, bool negative, const char *number_key, int64_t number)
 {
 	buffer_clear(&client->body);
 	struct json_writer json = json_writer(&client->body);
@@ -81,19 +81,21 @@ static void unsure(struct replay *replay, const struct order_line *lines, size_t
 static void unexpected(struct replay_client *client, const struct order *order, const struct replay_answer *answer)
 {
 	if (!answer->status)
-		return;   /* said already */
+		return; /* said already */
 	const char *detail = json_string_value(json_object_get(answer->json, "detail"));
-	replay_violation(client->replay, "order %.*s: %d %s: %s", (int)order->number.size, order->number.data, answer->status,
-	                 answer->code, detail ? detail : "");
+	replay_violation(client->replay, "order %.*s: %d %s: %s", (int)order->number.size, order->number.data,
+	                 answer->status, answer->code, detail ? detail : "");
 }
 
 /* The version of each line that an answer names; the lines come back in code order. */
-static void versions_seen(struct replay_client *client, const json_t *json, const struct order_line *lines, size_t count)
+static void versions_seen(struct replay_client *client, const json_t *json, const struct order_line *lines,
+                          size_t count)
 {
 	struct replay *replay = client->replay;
 	size_t n;
 	json_t *line;
-	json_array_foreach(json_object_get(json, "lines"), n, line) {
+	json_array_foreach(json_object_get(json, "lines"), n, line)
+	{
 		json_t *sku = json_object_get(line, "sku");
 		int64_t version = json_integer_value(json_object_get(line, "version"));
 		for (size_t i = 0; version && i < count; i++)
@@ -117,7 +119,8 @@ static size_t drop_failing(struct replay_client *client, const json_t *json, str
 {
 	size_t n;
 	json_t *failing;
-	json_array_foreach(json_object_get(json, "lines"), n, failing) {
+	json_array_foreach(json_object_get(json, "lines"), n, failing)
+	{
 		struct text sku = json_text(json_object_get(failing, "sku"));
 		for (size_t i = 0; i < count; i++)
 			if (text_equal(sku, client->replay->book->skus[lines[i].sku].code)) {
@@ -129,8 +132,8 @@ static size_t drop_failing(struct replay_client *client, const json_t *json, str
 	return count;
 }
 
-static void remember_sale(struct replay_client *client, int channel, const char *checkout_id, const struct order_line *lines,
-                          size_t count)
+static void remember_sale(struct replay_client *client, int channel, const char *checkout_id,
+                          const struct order_line *lines, size_t count)
 {
 	struct replay *replay = client->replay;
 	struct replay_channel *counts = &client->channels[channel];

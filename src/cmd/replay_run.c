@@ -16,7 +16,8 @@
 
 enum phase { PHASE_STOCK, PHASE_ORDERS, PHASE_HOLDS, PHASE_COUNT, PHASES };
 
-static const char *const phase_names[PHASES] = {"stocking SKUs", "carts", "waiting for abandoned holds", "counting SKUs"};
+static const char *const phase_names[PHASES] = {"stocking SKUs", "carts", "waiting for abandoned holds",
+                                                "counting SKUs"};
 
 struct worker {
 	pthread_t thread;
@@ -122,7 +123,8 @@ static void show(struct replay *replay, struct progress *progress, enum phase ph
 	double seconds = (double)(clock_boottime_ns() - start_ns) / 1e9;
 	if (phase == PHASE_ORDERS)
 		progress_show(progress, "%lld of %lld carts, %lld sold, %lld refused, %.0f carts/s", done, of,
-		              (long long)replay->carts_sold, (long long)replay->carts_refused, (double)done / (seconds + 0.001));
+		              (long long)replay->carts_sold, (long long)replay->carts_refused,
+		              (double)done / (seconds + 0.001));
 	else if (of)
 		progress_show(progress, "%s: %lld of %lld", phase_names[phase], done, of);
 	else

@@ -21,7 +21,7 @@
 #include "cmd/progress.h"
 #include "lastunit/types.h"
 
-#define REPLAY_CHANNELS 6              /* CHANNEL_WEB … CHANNEL_POS, less 1 */
+#define REPLAY_CHANNELS 6 /* CHANNEL_WEB … CHANNEL_POS, less 1 */
 #define REPLAY_VIOLATIONS_SHOWN 20
 #define REPLAY_SENTENCE_BYTES 300
 
@@ -30,7 +30,7 @@ struct replay_options {
 	const char *keys[REPLAY_CHANNELS];
 	const char *key_admin;
 	int64_t clients, percent, hold_ttl_s;
-	int64_t answer_timeout_ms;         /* an answer that does not come in this time, however often asked for, is missing */
+	int64_t answer_timeout_ms; /* an answer that does not come in this time, however often asked for, is missing */
 };
 
 /* Units that were sold and may come back. */
@@ -42,23 +42,23 @@ struct replay_sold {
 };
 
 struct replay_sku {
-	int64_t received;                  /* put there at the start */
+	int64_t received; /* put there at the start */
 	_Atomic int64_t sold, restocked, written_off;
-	_Atomic int64_t version;           /* the highest one anybody was answered */
-	_Atomic bool unsure;               /* a write of it was never answered */
-	struct replay_sold *sold_list;     /* under the replay's mutex */
+	_Atomic int64_t version;       /* the highest one anybody was answered */
+	_Atomic bool unsure;           /* a write of it was never answered */
+	struct replay_sold *sold_list; /* under the replay's mutex */
 };
 
 /* One client's share of a channel; added up at the end. */
 struct replay_channel {
 	int64_t carts, sold, refused, retried, expired, units;
-	struct histogram latency;          /* microseconds of each write */
+	struct histogram latency; /* microseconds of each write */
 };
 
 struct replay_counts {
 	int64_t cancellations, restocked_units, nothing_to_restock;
 	int64_t write_offs, written_off_units, write_offs_refused;
-	int64_t reads, calls, repeats, replays;   /* repeats: of calls that got no answer or a 503; replays: on purpose */
+	int64_t reads, calls, repeats, replays; /* repeats: of calls that got no answer or a 503; replays: on purpose */
 };
 
 /* A hold left to itself. */
@@ -71,21 +71,21 @@ struct replay_hold {
 struct replay {
 	struct replay_options options;
 	const struct order_book *book;
-	struct arena *arena;               /* under the mutex while clients run */
-	struct replay_sku *skus;           /* as in the book */
-	char run[23];                      /* makes the keys of this replay its own */
+	struct arena *arena;     /* under the mutex while clients run */
+	struct replay_sku *skus; /* as in the book */
+	char run[23];            /* makes the keys of this replay its own */
 	pthread_mutex_t mutex;
-	_Atomic size_t next;               /* the next piece of work of the phase */
+	_Atomic size_t next; /* the next piece of work of the phase */
 	_Atomic int64_t done, running, carts_sold, carts_refused;
-	_Atomic bool stop;                 /* the service is gone, or the stock cannot be set: no use in going on */
-	struct replay_hold *holds;         /* under the mutex */
+	_Atomic bool stop;         /* the service is gone, or the stock cannot be set: no use in going on */
+	struct replay_hold *holds; /* under the mutex */
 
-	int64_t play_ns;                   /* how long the orders took */
+	int64_t play_ns; /* how long the orders took */
 	struct replay_channel channels[REPLAY_CHANNELS];
 	struct replay_counts counts;
 	int64_t violations;
 	char violation[REPLAY_VIOLATIONS_SHOWN][REPLAY_SENTENCE_BYTES];
-	char why[REPLAY_SENTENCE_BYTES];   /* why it stopped */
+	char why[REPLAY_SENTENCE_BYTES]; /* why it stopped */
 };
 
 void replay_init(struct replay *replay, const struct replay_options *options, const struct order_book *book,

@@ -78,7 +78,8 @@ void replay_stock_sku(struct replay_client *client, size_t index)
 	if (answer.status == 409 && strcmp(answer.code, "sku_exists") == 0)
 		ok = stock_existing(client, index, code, on_hand);
 	if (!ok)
-		replay_stop(replay, "SKU %.*s could not be stocked: %d %s", (int)code.size, code.data, answer.status, answer.code);
+		replay_stop(replay, "SKU %.*s could not be stocked: %d %s", (int)code.size, code.data, answer.status,
+		            answer.code);
 	json_decref(answer.json);
 	replay->skus[index].received = on_hand;
 }
@@ -90,18 +91,18 @@ void replay_count_sku(struct replay_client *client, size_t index)
 	struct text code = replay->book->skus[index].code;
 	int64_t left = sku->received - sku->sold + sku->restocked - sku->written_off;
 	if (left < 0)
-		replay_violation(replay, "%.*s is oversold: received %lld, sold %lld, restocked %lld, written off %lld", (int)code.size,
-		                 code.data, (long long)sku->received, (long long)sku->sold, (long long)sku->restocked,
-		                 (long long)sku->written_off);
+		replay_violation(replay, "%.*s is oversold: received %lld, sold %lld, restocked %lld, written off %lld",
+		                 (int)code.size, code.data, (long long)sku->received, (long long)sku->sold,
+		                 (long long)sku->restocked, (long long)sku->written_off);
 	if (sku->unsure)
-		return;   /* a write of it was never answered, which is a violation already */
+		return; /* a write of it was never answered, which is a violation already */
 	sku_path(client, code);
 	struct replay_answer answer = replay_call(client, REPLAY_ADMIN, "GET", NULL);
 	int64_t on_hand = json_integer_value(json_object_get(answer.json, "on_hand"));
 	int64_t reserved = json_integer_value(json_object_get(answer.json, "reserved"));
 	if (answer.status == 200 && (on_hand != left || reserved != 0))
-		replay_violation(replay, "%.*s has %lld on hand and %lld reserved; by the answers %lld are left", (int)code.size,
-		                 code.data, (long long)on_hand, (long long)reserved, (long long)left);
+		replay_violation(replay, "%.*s has %lld on hand and %lld reserved; by the answers %lld are left",
+		                 (int)code.size, code.data, (long long)on_hand, (long long)reserved, (long long)left);
 	else if (answer.status && answer.status != 200)
 		replay_violation(replay, "GET %s: %d %s", client->path.data, answer.status, answer.code);
 	json_decref(answer.json);

@@ -13,7 +13,7 @@
 #define SLOTS_MIN 64
 
 struct text_map_slot {
-	struct text key;           /* data NULL: free */
+	struct text key; /* data NULL: free */
 	uint64_t hash;
 	size_t value;
 };

@@ -10,7 +10,7 @@
 
 struct text_map {
 	struct text_map_slot *slots;
-	size_t slot_count;         /* a power of two; 0: none yet */
+	size_t slot_count; /* a power of two; 0: none yet */
 	size_t count;
 };
 

@@ -34,41 +34,42 @@ static struct pg_server server;
 /* Two SKUs. A: created with 10, 2 sold (1 of them brought back), 3 held and committed, 1 held and released, 2 held. B:
  * created with 5; 1 held with A, live. */
 static const char sound_rows[] =
-    "INSERT INTO lastunit.principal (name, channel) VALUES ('web', 1);"
-    "INSERT INTO lastunit.sku (code, on_hand, reserved, version, writer) VALUES ('A', 6, 2, 8, gen_random_uuid()),"
-    "  ('B', 5, 1, 2, gen_random_uuid());"
-    "INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, checkout_id, channel, state,"
-    "  sku_ids, quantities, counted, versions) VALUES"
-    " ('00000000-0000-7000-8000-000000000001', now(), now() + interval '1 hour', now(), 1,"
-    "  '00000000-0000-7000-8000-000000000011', 1, 2, '{1}', '{3}', '{t}', '{4}'),"
-    " ('00000000-0000-7000-8000-000000000002', now(), now() + interval '1 hour', now(), 1, NULL, 1, 3, '{1}', '{1}', '{t}',"
-    "  '{6}'),"
-    " ('00000000-0000-7000-8000-000000000003', now(), now() + interval '1 hour', NULL, 1, NULL, 1, 1, '{1,2}', '{2,1}',"
-    "  '{t,t}', '{8,2}');"
-    "INSERT INTO lastunit.hold (sku_id, expires_at, reservation_id, quantity, counted)"
-    "  SELECT l.sku_id, r.expires_at, r.id, l.quantity, true FROM lastunit.reservation r,"
-    "         unnest(r.sku_ids, r.quantities) l(sku_id, quantity) WHERE r.state = 1;"
-    "INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, sku_ids, quantities, counted,"
-    "  versions, cancelled) VALUES"
-    " ('00000000-0000-7000-8000-000000000010', now(), 1, NULL, 1, '{1}', '{2}', '{t}', '{2}', '{1}'),"
-    " ('00000000-0000-7000-8000-000000000011', now(), 1, '00000000-0000-7000-8000-000000000001', 1, '{1}', '{3}', '{t}',"
-    "  '{5}', '{0}');"
-    "INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
-    "  operation_id, channel) VALUES"
-    " (1, 1, 1, 10, 0, 10, 0, gen_random_uuid(), 7),"
-    " (1, 2, 2, -2, 0, 8, 0, '00000000-0000-7000-8000-000000000010', 1),"
-    " (1, 3, 7, 1, 0, 9, 0, '00000000-0000-7000-8000-000000000010', 1),"
-    " (1, 4, 3, 0, 3, 9, 3, '00000000-0000-7000-8000-000000000001', 1),"
-    " (1, 5, 4, -3, -3, 6, 0, '00000000-0000-7000-8000-000000000001', 1),"
-    " (1, 6, 3, 0, 1, 6, 1, '00000000-0000-7000-8000-000000000002', 1),"
-    " (1, 7, 5, 0, -1, 6, 0, '00000000-0000-7000-8000-000000000002', 1),"
-    " (1, 8, 3, 0, 2, 6, 2, '00000000-0000-7000-8000-000000000003', 1),"
-    " (2, 1, 1, 5, 0, 5, 0, gen_random_uuid(), 7),"
-    " (2, 2, 3, 0, 1, 5, 1, '00000000-0000-7000-8000-000000000003', 1);";
+	"INSERT INTO lastunit.principal (name, channel) VALUES ('web', 1);"
+	"INSERT INTO lastunit.sku (code, on_hand, reserved, version, writer) VALUES ('A', 6, 2, 8, gen_random_uuid()),"
+	"  ('B', 5, 1, 2, gen_random_uuid());"
+	"INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, checkout_id, channel, state,"
+	"  sku_ids, quantities, counted, versions) VALUES"
+	" ('00000000-0000-7000-8000-000000000001', now(), now() + interval '1 hour', now(), 1,"
+	"  '00000000-0000-7000-8000-000000000011', 1, 2, '{1}', '{3}', '{t}', '{4}'),"
+	" ('00000000-0000-7000-8000-000000000002', now(), now() + interval '1 hour', now(), 1, NULL, 1, 3, '{1}', '{1}', '{t}',"
+	"  '{6}'),"
+	" ('00000000-0000-7000-8000-000000000003', now(), now() + interval '1 hour', NULL, 1, NULL, 1, 1, '{1,2}', '{2,1}',"
+	"  '{t,t}', '{8,2}');"
+	"INSERT INTO lastunit.hold (sku_id, expires_at, reservation_id, quantity, counted)"
+	"  SELECT l.sku_id, r.expires_at, r.id, l.quantity, true FROM lastunit.reservation r,"
+	"         unnest(r.sku_ids, r.quantities) l(sku_id, quantity) WHERE r.state = 1;"
+	"INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, sku_ids, quantities, counted,"
+	"  versions, cancelled) VALUES"
+	" ('00000000-0000-7000-8000-000000000010', now(), 1, NULL, 1, '{1}', '{2}', '{t}', '{2}', '{1}'),"
+	" ('00000000-0000-7000-8000-000000000011', now(), 1, '00000000-0000-7000-8000-000000000001', 1, '{1}', '{3}', '{t}',"
+	"  '{5}', '{0}');"
+	"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
+	"  operation_id, channel) VALUES"
+	" (1, 1, 1, 10, 0, 10, 0, gen_random_uuid(), 7),"
+	" (1, 2, 2, -2, 0, 8, 0, '00000000-0000-7000-8000-000000000010', 1),"
+	" (1, 3, 7, 1, 0, 9, 0, '00000000-0000-7000-8000-000000000010', 1),"
+	" (1, 4, 3, 0, 3, 9, 3, '00000000-0000-7000-8000-000000000001', 1),"
+	" (1, 5, 4, -3, -3, 6, 0, '00000000-0000-7000-8000-000000000001', 1),"
+	" (1, 6, 3, 0, 1, 6, 1, '00000000-0000-7000-8000-000000000002', 1),"
+	" (1, 7, 5, 0, -1, 6, 0, '00000000-0000-7000-8000-000000000002', 1),"
+	" (1, 8, 3, 0, 2, 6, 2, '00000000-0000-7000-8000-000000000003', 1),"
+	" (2, 1, 1, 5, 0, 5, 0, gen_random_uuid(), 7),"
+	" (2, 2, 3, 0, 1, 5, 1, '00000000-0000-7000-8000-000000000003', 1);";
 
 /* Whoever breaks a row on purpose first puts the guards to sleep. */
-static const char no_guards[] = "ALTER TABLE lastunit.ledger DISABLE TRIGGER ALL; ALTER TABLE lastunit.sku DISABLE TRIGGER ALL;"
-                                "ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold;";
+static const char no_guards[] =
+	"ALTER TABLE lastunit.ledger DISABLE TRIGGER ALL; ALTER TABLE lastunit.sku DISABLE TRIGGER ALL;"
+	"ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold;";
 
 /* The audit of one database as JSON; *ret_code its exit code. */
 static json_t *audit_of(const char *database_url, int *ret_code)
@@ -89,9 +90,8 @@ static json_t *check_of(json_t *audit, const char *name)
 {
 	size_t n;
 	json_t *check;
-	json_array_foreach(json_object_get(audit, "checks"), n, check)
-		if (strcmp(json_string_value(json_object_get(check, "check")), name) == 0)
-			return check;
+	json_array_foreach(json_object_get(audit, "checks"), n,
+	                   check) if (strcmp(json_string_value(json_object_get(check, "check")), name) == 0) return check;
 	fail_msg("no check %s", name);
 	return NULL;
 }
@@ -120,8 +120,8 @@ static json_t *audit_after(const char *sql, int *ret_code)
 /* Exactly these checks see it: "name name". */
 static void assert_seen_by(const char *sql, const char *names, const char *sentence)
 {
-	static const char *const all[] = {"range", "reserved", "holds", "on_hand", "balances", "versions", "ends", "sales", "overdue",
-	                                  "cells"};
+	static const char *const all[] = {"range",    "reserved", "holds", "on_hand", "balances",
+	                                  "versions", "ends",     "sales", "overdue", "cells"};
 	int code;
 	json_t *audit = audit_after(sql, &code);
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -153,7 +153,8 @@ static void a_sound_database_is_sound(void **state)
 	assert_int_equal(json_integer_value(json_object_get(audit, "reservations")), 3);
 	assert_int_equal(json_integer_value(json_object_get(audit, "checkouts")), 2);
 	assert_int_equal(json_integer_value(json_object_get(check_of(audit, "ends"), "moving")), 0);
-	assert_string_equal(json_string_value(json_object_get(check_of(audit, "cells"), "skipped")), "not compared: no --redis-url");
+	assert_string_equal(json_string_value(json_object_get(check_of(audit, "cells"), "skipped")),
+	                    "not compared: no --redis-url");
 	json_decref(audit);
 }
 
@@ -176,14 +177,16 @@ static void a_reserved_count_without_its_hold_is_seen(void **state)
 
 static void a_hold_that_is_missing_too_many_or_different_is_seen(void **state)
 {
-	assert_seen_by("DELETE FROM lastunit.hold WHERE sku_id = 2", "reserved holds", "is active with 2 lines: 1 holds, 1 of them right");
-	assert_seen_by("UPDATE lastunit.hold SET quantity = 2 WHERE sku_id = 2", "reserved holds", "2 holds, 1 of them right");
+	assert_seen_by("DELETE FROM lastunit.hold WHERE sku_id = 2", "reserved holds",
+	               "is active with 2 lines: 1 holds, 1 of them right");
+	assert_seen_by("UPDATE lastunit.hold SET quantity = 2 WHERE sku_id = 2", "reserved holds",
+	               "2 holds, 1 of them right");
 	assert_seen_by("UPDATE lastunit.hold SET expires_at = expires_at + interval '1 s' WHERE sku_id = 2", "holds",
 	               "2 holds, 1 of them right");
 	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000002', 1, true)",
 	               "reserved holds", "is released with 1 lines: 1 holds");
-	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000099', 1, false)", "holds",
-	               "a hold of reservation 00000000-0000-7000-8000-000000000099, which does not exist");
+	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000099', 1, false)",
+	               "holds", "a hold of reservation 00000000-0000-7000-8000-000000000099, which does not exist");
 }
 
 static void a_balance_that_does_not_follow_is_seen_though_the_sum_is_right(void **state)
@@ -194,13 +197,17 @@ static void a_balance_that_does_not_follow_is_seen_though_the_sum_is_right(void 
 
 static void a_version_that_is_missing_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET version = 3 WHERE code = 'B'", "versions", "B: version 3, 2 entries, the last has version 2");
-	assert_seen_by("UPDATE lastunit.ledger SET version = 9 WHERE sku_id = 1 AND version = 8;"
-	               "UPDATE lastunit.reservation SET versions = '{9,2}' WHERE state = 1;"
-	               "UPDATE lastunit.sku SET version = 9 WHERE code = 'A'", "versions", "A: version 9, 8 entries");
-	assert_seen_by("INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
-	               " reserved_after, channel) VALUES (77, 1, 1, 5, 0, 5, 0, 7)", "versions",
-	               "entries of SKU id 77, which does not exist");
+	assert_seen_by("UPDATE lastunit.sku SET version = 3 WHERE code = 'B'", "versions",
+	               "B: version 3, 2 entries, the last has version 2");
+	assert_seen_by(
+		"UPDATE lastunit.ledger SET version = 9 WHERE sku_id = 1 AND version = 8;"
+		"UPDATE lastunit.reservation SET versions = '{9,2}' WHERE state = 1;"
+		"UPDATE lastunit.sku SET version = 9 WHERE code = 'A'",
+		"versions", "A: version 9, 8 entries");
+	assert_seen_by(
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+		" reserved_after, channel) VALUES (77, 1, 1, 5, 0, 5, 0, 7)",
+		"versions", "entries of SKU id 77, which does not exist");
 }
 
 static void a_reservation_that_ended_otherwise_than_it_says_is_seen(void **state)
@@ -208,14 +215,19 @@ static void a_reservation_that_ended_otherwise_than_it_says_is_seen(void **state
 	assert_seen_by("UPDATE lastunit.reservation SET state = 4 WHERE state = 3", "ends",
 	               "is expired with 1 counted lines: the ledger has 0 commits, 1 releases, 0 expiries");
 	/* the committed hold's entry says that the released one expired, too */
-	assert_seen_by("UPDATE lastunit.ledger SET kind = 6, operation_id = '00000000-0000-7000-8000-000000000002' WHERE sku_id = 1"
-	               " AND version = 5;", "ends sales", "1 releases, 1 expiries");
+	assert_seen_by(
+		"UPDATE lastunit.ledger SET kind = 6, operation_id = '00000000-0000-7000-8000-000000000002' WHERE sku_id = 1"
+		" AND version = 5;",
+		"ends sales", "1 releases, 1 expiries");
 	/* twice, with balances that follow: an expiry of what was committed, and a hold that nobody made to pay for it */
-	assert_seen_by("INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
-	               " reserved_after, operation_id, channel) VALUES"
-	               " (1, 9, 8, 0, 3, 6, 5, NULL, 7), (1, 10, 6, 0, -3, 6, 2, '00000000-0000-7000-8000-000000000001', 9);"
-	               "UPDATE lastunit.sku SET version = 10 WHERE code = 'A'", "ends", "1 commits, 0 releases, 1 expiries");
-	assert_seen_by("UPDATE lastunit.reservation SET quantities = '{2}' WHERE state = 3", "ends", "0 of its 1 counted lines");
+	assert_seen_by(
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+		" reserved_after, operation_id, channel) VALUES"
+		" (1, 9, 8, 0, 3, 6, 5, NULL, 7), (1, 10, 6, 0, -3, 6, 2, '00000000-0000-7000-8000-000000000001', 9);"
+		"UPDATE lastunit.sku SET version = 10 WHERE code = 'A'",
+		"ends", "1 commits, 0 releases, 1 expiries");
+	assert_seen_by("UPDATE lastunit.reservation SET quantities = '{2}' WHERE state = 3", "ends",
+	               "0 of its 1 counted lines");
 }
 
 static void entries_of_a_reservation_that_does_not_exist_are_seen(void **state)
@@ -238,33 +250,38 @@ static void a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen(void
 
 static void a_hold_that_nobody_expires_is_a_warning(void **state)
 {
-	assert_seen_by("UPDATE lastunit.reservation SET expires_at = now() - interval '6 s' WHERE state = 1;"
-	               "UPDATE lastunit.hold SET expires_at = (SELECT expires_at FROM lastunit.reservation WHERE state = 1)",
-	               "overdue", "reservation 00000000-0000-7000-8000-000000000003");
-	assert_seen_by("UPDATE lastunit.reservation SET expires_at = now() WHERE state = 1;"
-	               "UPDATE lastunit.hold SET expires_at = (SELECT expires_at FROM lastunit.reservation WHERE state = 1)",
-	               "", "\"sound\": true");
+	assert_seen_by(
+		"UPDATE lastunit.reservation SET expires_at = now() - interval '6 s' WHERE state = 1;"
+		"UPDATE lastunit.hold SET expires_at = (SELECT expires_at FROM lastunit.reservation WHERE state = 1)",
+		"overdue", "reservation 00000000-0000-7000-8000-000000000003");
+	assert_seen_by(
+		"UPDATE lastunit.reservation SET expires_at = now() WHERE state = 1;"
+		"UPDATE lastunit.hold SET expires_at = (SELECT expires_at FROM lastunit.reservation WHERE state = 1)",
+		"", "\"sound\": true");
 }
 
 static void pages_are_walked_to_the_end(void **state)
 {
 	/* more SKUs, entries of one SKU, reservations and checkouts than one page has; the last of each is wrong */
 	static const char many[] =
-	    "INSERT INTO lastunit.sku (code, on_hand, version, writer) SELECT 'M' || n, 1, 1, gen_random_uuid() FROM generate_series(1, 2500) n;"
-	    "INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel)"
-	    " SELECT id, 1, 1, 1, 0, 1, 0, 7 FROM lastunit.sku WHERE code LIKE 'M%';"
-	    "INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel)"
-	    " SELECT 2, n, 8, 1, 0, 5 + n - 2, 1, 7 FROM generate_series(3, 45000) n;"
-	    "UPDATE lastunit.sku SET version = 45000, on_hand = 45003 WHERE id = 2;"
-	    "INSERT INTO lastunit.checkout (id, created_at, principal_id, channel, sku_ids, quantities, counted, versions, cancelled)"
-	    " SELECT gen_random_uuid(), now(), 1, 1, '{1}', '{1}', '{f}', '{0}', '{0}' FROM generate_series(1, 4100);";
+		"INSERT INTO lastunit.sku (code, on_hand, version, writer) SELECT 'M' || n, 1, 1, gen_random_uuid() FROM generate_series(1, 2500) n;"
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel)"
+		" SELECT id, 1, 1, 1, 0, 1, 0, 7 FROM lastunit.sku WHERE code LIKE 'M%';"
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel)"
+		" SELECT 2, n, 8, 1, 0, 5 + n - 2, 1, 7 FROM generate_series(3, 45000) n;"
+		"UPDATE lastunit.sku SET version = 45000, on_hand = 45003 WHERE id = 2;"
+		"INSERT INTO lastunit.checkout (id, created_at, principal_id, channel, sku_ids, quantities, counted, versions, cancelled)"
+		" SELECT gen_random_uuid(), now(), 1, 1, '{1}', '{1}', '{f}', '{0}', '{0}' FROM generate_series(1, 4100);";
 	char sql[3000];
 	assert_seen_by(many, "", "\"checkouts\": 4102");
 	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET on_hand = 2 WHERE code = 'M2500'", many);
 	assert_seen_by(sql, "on_hand", "M2500: on_hand 2");
 	snprintf(sql, sizeof sql, "%sUPDATE lastunit.ledger SET on_hand_after = 1 WHERE version = 45000", many);
 	assert_seen_by(sql, "balances", "B version 45000");
-	snprintf(sql, sizeof sql, "%sUPDATE lastunit.checkout SET counted = '{t}' WHERE id = (SELECT max(id::text)::uuid FROM lastunit.checkout)", many);
+	snprintf(
+		sql, sizeof sql,
+		"%sUPDATE lastunit.checkout SET counted = '{t}' WHERE id = (SELECT max(id::text)::uuid FROM lastunit.checkout)",
+		many);
 	assert_seen_by(sql, "sales", "0 of its 1 counted lines");
 }
 
@@ -323,7 +340,7 @@ static void *shop(void *argument)
 			service_adjust(&service, sku, 5);
 			break;
 		case 3:
-			service_reserve(&service, service.key_web, NULL, sku, 1, 1, id);   /* left to expire */
+			service_reserve(&service, service.key_web, NULL, sku, 1, 1, id); /* left to expire */
 			break;
 		default:
 			snprintf(body, sizeof body, "{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"%s\",\"quantity\":2}]}",
@@ -380,18 +397,19 @@ static void a_cell_that_is_not_its_row_is_seen(void **state)
 	char path[200], key[100];
 	snprintf(path, sizeof path, "%s", service.redis_url + strlen("unix://"));
 	path[strcspn(path, "?")] = 0;
-	snprintf(key, sizeof key, "%s:cell", pg_server_ask(service.database_url, "SELECT namespace FROM lastunit.cache_epoch"));
+	snprintf(key, sizeof key, "%s:cell",
+	         pg_server_ask(service.database_url, "SELECT namespace FROM lastunit.cache_epoch"));
 	redisContext *redis = redisConnectUnix(path);
 	assert_true(redis && !redis->err);
 	static const struct {
 		const char *cell;
 		int code;
 	} cells[] = {
-	    {"V|1|8|0|0|1|cell", 1},   /* another count under the row's version */
-	    {"V|1|7|0|0|1|cell", 0},   /* what is so */
-	    {"V|2|7|0|0|1|cell", 1},   /* a version that was never committed */
-	    {"V|1|7|0|1|1|cell", 1},   /* another safety stock */
-	    {"V|1|8|0|0|1|other", 0},  /* not this SKU's: no reader takes it for one */
+		{"V|1|8|0|0|1|cell", 1},  /* another count under the row's version */
+		{"V|1|7|0|0|1|cell", 0},  /* what is so */
+		{"V|2|7|0|0|1|cell", 1},  /* a version that was never committed */
+		{"V|1|7|0|1|1|cell", 1},  /* another safety stock */
+		{"V|1|8|0|0|1|other", 0}, /* not this SKU's: no reader takes it for one */
 	};
 	for (size_t i = 0; i < sizeof cells / sizeof cells[0]; i++) {
 		redisReply *reply = redisCommand(redis, "SET %s %s EX 100", key, cells[i].cell);
@@ -436,7 +454,8 @@ static void lines_of_a_sale_cancelled_at_once_are_all_remembered(void **state)
 	for (int round = 0; round < 30; round++) {
 		size_t at = (size_t)snprintf(body, sizeof body, "{\"idempotency_key\":\"%s\",\"lines\":[", service_new_key());
 		for (int i = 0; i < 6; i++)
-			at += (size_t)snprintf(body + at, sizeof body - at, "%s{\"sku\":\"line-%d\",\"quantity\":1}", i ? "," : "", i);
+			at += (size_t)snprintf(body + at, sizeof body - at, "%s{\"sku\":\"line-%d\",\"quantity\":1}", i ? "," : "",
+			                       i);
 		snprintf(body + at, sizeof body - at, "]}");
 		struct answer sale = service_call(&service, service.key_web, "POST", "/v1/checkouts", NULL, body);
 		assert_int_equal(sale.status, 201);
@@ -444,7 +463,9 @@ static void lines_of_a_sale_cancelled_at_once_are_all_remembered(void **state)
 		pthread_barrier_t barrier;
 		pthread_barrier_init(&barrier, NULL, 6);
 		for (int i = 0; i < 6; i++) {
-			cancellers[i] = (struct canceller){.line = i, .checkout_id = answer_string(&sale, "id"), .barrier = &barrier};
+			cancellers[i] = (struct canceller){.line = i,
+			                                   .checkout_id = answer_string(&sale, "id"),
+			                                   .barrier = &barrier};
 			assert_int_equal(pthread_create(&cancellers[i].thread, NULL, cancel_line, &cancellers[i]), 0);
 		}
 		for (int i = 0; i < 6; i++)
@@ -475,24 +496,24 @@ static int stop_service(void **state)
 int main(void)
 {
 	const struct CMUnitTest faults[] = {
-	    cmocka_unit_test(a_sound_database_is_sound),
-	    cmocka_unit_test(an_oversold_row_is_seen),
-	    cmocka_unit_test(a_count_that_the_ledger_does_not_explain_is_seen),
-	    cmocka_unit_test(a_reserved_count_without_its_hold_is_seen),
-	    cmocka_unit_test(a_hold_that_is_missing_too_many_or_different_is_seen),
-	    cmocka_unit_test(a_balance_that_does_not_follow_is_seen_though_the_sum_is_right),
-	    cmocka_unit_test(a_version_that_is_missing_is_seen),
-	    cmocka_unit_test(a_reservation_that_ended_otherwise_than_it_says_is_seen),
-	    cmocka_unit_test(entries_of_a_reservation_that_does_not_exist_are_seen),
-	    cmocka_unit_test(a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen),
-	    cmocka_unit_test(a_hold_that_nobody_expires_is_a_warning),
-	    cmocka_unit_test(pages_are_walked_to_the_end),
-	    cmocka_unit_test(what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1),
+		cmocka_unit_test(a_sound_database_is_sound),
+		cmocka_unit_test(an_oversold_row_is_seen),
+		cmocka_unit_test(a_count_that_the_ledger_does_not_explain_is_seen),
+		cmocka_unit_test(a_reserved_count_without_its_hold_is_seen),
+		cmocka_unit_test(a_hold_that_is_missing_too_many_or_different_is_seen),
+		cmocka_unit_test(a_balance_that_does_not_follow_is_seen_though_the_sum_is_right),
+		cmocka_unit_test(a_version_that_is_missing_is_seen),
+		cmocka_unit_test(a_reservation_that_ended_otherwise_than_it_says_is_seen),
+		cmocka_unit_test(entries_of_a_reservation_that_does_not_exist_are_seen),
+		cmocka_unit_test(a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen),
+		cmocka_unit_test(a_hold_that_nobody_expires_is_a_warning),
+		cmocka_unit_test(pages_are_walked_to_the_end),
+		cmocka_unit_test(what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1),
 	};
 	const struct CMUnitTest beside[] = {
-	    cmocka_unit_test(it_does_not_cry_wolf_while_everything_moves),
-	    cmocka_unit_test(lines_of_a_sale_cancelled_at_once_are_all_remembered),
-	    cmocka_unit_test(a_cell_that_is_not_its_row_is_seen),
+		cmocka_unit_test(it_does_not_cry_wolf_while_everything_moves),
+		cmocka_unit_test(lines_of_a_sale_cancelled_at_once_are_all_remembered),
+		cmocka_unit_test(a_cell_that_is_not_its_row_is_seen),
 	};
 	int failed = cmocka_run_group_tests(faults, start_server, stop_server);
 	return failed + cmocka_run_group_tests(beside, start_service, stop_service);

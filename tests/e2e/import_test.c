@@ -165,9 +165,10 @@ static int audit_is_sound(void **state)
 
 static void new_skus_are_created_with_what_the_file_says(void **state)
 {
-	import_ok(write_text("a.csv", "sku,on_hand,safety_stock,tracked,title_en,title_ru,reason\n"
-	                              "new-A,5,1,true,\"Mug, red\",\xd0\x9a\xd1\x80\xd1\x83\xd0\xb6\xd0\xba\xd0\xb0,opening\n"
-	                              "new-B,0,0,false,,,\n"));
+	import_ok(write_text("a.csv",
+	                     "sku,on_hand,safety_stock,tracked,title_en,title_ru,reason\n"
+	                     "new-A,5,1,true,\"Mug, red\",\xd0\x9a\xd1\x80\xd1\x83\xd0\xb6\xd0\xba\xd0\xb0,opening\n"
+	                     "new-B,0,0,false,,,\n"));
 	struct answer answer = service_call(&service, service.key_admin, "GET", "/v1/skus/new-A", NULL, NULL);
 	assert_int_equal(answer_int(&answer, "on_hand"), 5);
 	assert_int_equal(answer_int(&answer, "safety_stock"), 1);
@@ -178,7 +179,8 @@ static void new_skus_are_created_with_what_the_file_says(void **state)
 	answer_done(&answer);
 	assert_int_equal(service_ledger_count(&service, "new-A", "create"), 1);
 	assert_string_equal(ask("SELECT l.reference FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id "
-	                        "WHERE s.code = 'new-A'"), "opening");
+	                        "WHERE s.code = 'new-A'"),
+	                    "opening");
 	assert_false(service_see(&service, "new-B").tracked);
 	assert_int_equal(service_sell(&service, service.key_pos, NULL, "new-A", 4), 201);
 	assert_int_equal(service_sell(&service, service.key_pos, NULL, "new-A", 1), 409);
@@ -190,7 +192,7 @@ static void an_import_is_seen_at_once_though_the_old_count_was_cached(void **sta
 	service_create_sku(&service, "warm", 10);
 	char namespace[64];
 	for (int round = 1; round <= 20; round++) {
-		assert_int_equal(service_see(&service, "warm").version, round);   /* fills the cell, or hits it */
+		assert_int_equal(service_see(&service, "warm").version, round); /* fills the cell, or hits it */
 		assert_int_equal(service_see(&service, "warm").version, round);
 		snprintf(namespace, sizeof namespace, "%s", ask("SELECT namespace FROM lastunit.cache_epoch"));
 		char text[60];
@@ -208,13 +210,15 @@ static void an_import_is_seen_at_once_though_the_old_count_was_cached(void **sta
 
 static void rows_of_one_sku_are_applied_in_order(void **state)
 {
-	import_ok(write_text("order.csv", "sku,on_hand,delta,change_from\n"
-	                                  "order-A,5,,\norder-B,,4,0\norder-A,,3,5\norder-A,2,,8\norder-A,,1,2\norder-B,,-4,4\n"));
+	import_ok(write_text("order.csv",
+	                     "sku,on_hand,delta,change_from\n"
+	                     "order-A,5,,\norder-B,,4,0\norder-A,,3,5\norder-A,2,,8\norder-A,,1,2\norder-B,,-4,4\n"));
 	assert_row("order-A", 3, 4);
 	assert_row("order-B", 0, 2);
-	assert_string_equal(ask("SELECT string_agg(l.kind || ':' || l.on_hand_delta || '=' || l.on_hand_after, ' ' ORDER BY l.version) "
-	                        "FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id WHERE s.code = 'order-A'"),
-	                    "1:5=5 11:3=8 11:-6=2 11:1=3");
+	assert_string_equal(
+		ask("SELECT string_agg(l.kind || ':' || l.on_hand_delta || '=' || l.on_hand_after, ' ' ORDER BY l.version) "
+	        "FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id WHERE s.code = 'order-A'"),
+		"1:5=5 11:3=8 11:-6=2 11:1=3");
 }
 
 static void settings_and_titles_change_without_a_count(void **state)
@@ -317,7 +321,8 @@ static void two_people_at_once_import_it_once(void **state)
 		}
 		assert_int_equal(replayed, 3);
 		char sql[200];
-		snprintf(sql, sizeof sql, "SELECT sum(on_hand) || ' ' || max(version) FROM lastunit.sku WHERE code LIKE '%s-%%'", prefix);
+		snprintf(sql, sizeof sql,
+		         "SELECT sum(on_hand) || ' ' || max(version) FROM lastunit.sku WHERE code LIKE '%s-%%'", prefix);
 		assert_string_equal(ask(sql), "2100 1");
 	}
 }
@@ -325,8 +330,8 @@ static void two_people_at_once_import_it_once(void **state)
 static void killed_at_any_moment_it_is_all_or_nothing(void **state)
 {
 	/* Each round kills it when the server is seen at another step of its work. */
-	static const char *const steps[] = {"COPY import_stage%", "%INSERT INTO import_applied%", "%INSERT INTO lastunit.sku %",
-	                                    "INSERT INTO lastunit.ledger%"};
+	static const char *const steps[] = {"COPY import_stage%", "%INSERT INTO import_applied%",
+	                                    "%INSERT INTO lastunit.sku %", "INSERT INTO lastunit.ledger%"};
 	for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
 		char prefix[20], sql[400];
 		snprintf(prefix, sizeof prefix, "kill%zu", i);
@@ -348,7 +353,8 @@ static void killed_at_any_moment_it_is_all_or_nothing(void **state)
 		const char *made = ask(sql);
 		assert_true(strcmp(made, "0") == 0 || strcmp(made, "30000") == 0);
 		import_ok(path);
-		snprintf(sql, sizeof sql, "SELECT count(*) || ' ' || sum(on_hand) FROM lastunit.sku WHERE code LIKE '%s-%%'", prefix);
+		snprintf(sql, sizeof sql, "SELECT count(*) || ' ' || sum(on_hand) FROM lastunit.sku WHERE code LIKE '%s-%%'",
+		         prefix);
 		assert_string_equal(ask(sql), "30000 30000");
 	}
 }
@@ -391,7 +397,7 @@ static void counts_stay_in_their_range_however_many_rows_add_up(void **state)
 {
 	struct buffer file = {0};
 	buffer_add_string(&file, "sku,delta\n");
-	for (int i = 0; i < 10000; i++)   /* their sum does not fit 64 bits */
+	for (int i = 0; i < 10000; i++) /* their sum does not fit 64 bits */
 		buffer_add_string(&file, "much,1000000000000000\n");
 	struct result result = import(write_bytes("much.csv", file.data, file.size), NULL, NULL);
 	buffer_done(&file);
@@ -410,13 +416,14 @@ static void counts_stay_in_their_range_however_many_rows_add_up(void **state)
 static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void **state)
 {
 	import_ok(write_text("p0.csv", "sku,on_hand\npart-A,5\npart-B,5\n"));
-	const char *path = write_text("p1.csv", "sku,delta\n"
-	                                        "part-A,-2\n"         /* 2: applied */
-	                                        "part-B,-9\n"         /* 3: refused */
-	                                        "part-A,-9\n"         /* 4: refused */
-	                                        "\"part-A \",1\n"     /* 5: no SKU code */
-	                                        "part-A,1\n"          /* 6: rests on line 4 */
-	                                        "part-C,4\n");        /* 7: created */
+	const char *path = write_text("p1.csv",
+	                              "sku,delta\n"
+	                              "part-A,-2\n"     /* 2: applied */
+	                              "part-B,-9\n"     /* 3: refused */
+	                              "part-A,-9\n"     /* 4: refused */
+	                              "\"part-A \",1\n" /* 5: no SKU code */
+	                              "part-A,1\n"      /* 6: rests on line 4 */
+	                              "part-C,4\n");    /* 7: created */
 	const char *list = path_of("outcomes.csv");
 	const char *options[] = {"--partial", "--outcomes", list, NULL};
 	struct result result = import_with(variables, path, options);
@@ -436,7 +443,7 @@ static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void *
 	char text[2000] = "";
 	assert_true(fread(text, 1, sizeof text - 1, file) > 0);
 	fclose(file);
-	static const char *const expected[] = {"\n2,\"part-A\",changed,2,3,", "\n3,\"part-B\",insufficient_stock,",
+	static const char *const expected[] = {"\n2,\"part-A\",changed,2,3,",        "\n3,\"part-B\",insufficient_stock,",
 	                                       "\n4,\"part-A\",insufficient_stock,", "\n5,\"part-A \",invalid_sku,",
 	                                       "\n6,\"part-A\",insufficient_stock,", "\n7,\"part-C\",created,1,4,"};
 	for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
@@ -456,11 +463,11 @@ static void a_file_that_cannot_be_read_changes_nothing_and_names_the_line(void *
 	static const struct {
 		const char *file, *why;
 	} cases[] = {
-	    {"sku;on_hand\nbroken;1\n", "separated by semicolons"},
-	    {"sku,on_hand\nbroken,1\n\"broken,2\n", "line 3: a quote is opened and never closed"},
-	    {"sku,on_hand\nbroken,1\nbroken\xff,2\n", "line 3: not UTF-8"},
-	    {"sku,on_hnad\nbroken,1\n", "column \"on_hnad\" is unknown"},
-	    {"", "the file is empty"},
+		{"sku;on_hand\nbroken;1\n", "separated by semicolons"},
+		{"sku,on_hand\nbroken,1\n\"broken,2\n", "line 3: a quote is opened and never closed"},
+		{"sku,on_hand\nbroken,1\nbroken\xff,2\n", "line 3: not UTF-8"},
+		{"sku,on_hnad\nbroken,1\n", "column \"on_hnad\" is unknown"},
+		{"", "the file is empty"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct result result = import(write_text("broken.csv", cases[i].file), NULL, NULL);
@@ -501,8 +508,9 @@ static void exit_codes_tell_the_user_from_the_backend(void **state)
 static void lines_are_counted_as_an_editor_does(void **state)
 {
 	/* BOM, CRLF, a quoted line end in a title, a blank line, no line end at the end */
-	const char *path = write_text("lines.csv", "\xef\xbb\xbfsku,delta,title_en\r\nlines-A,7,\"two\r\nlines\"\r\n\r\nlines-B,7,\r\n"
-	                                           "lines-C,seven,\r\nlines-D,7,x");
+	const char *path = write_text("lines.csv",
+	                              "\xef\xbb\xbfsku,delta,title_en\r\nlines-A,7,\"two\r\nlines\"\r\n\r\nlines-B,7,\r\n"
+	                              "lines-C,seven,\r\nlines-D,7,x");
 	struct result result = import(path, "--partial", NULL);
 	assert_refusal(&result, 0, 6, "lines-C", "invalid_field");
 	assert_int_equal(number(&result, "rows"), 4);
@@ -517,16 +525,22 @@ static void lines_are_counted_as_an_editor_does(void **state)
 
 static void a_foreign_file_is_mapped_and_decoded(void **state)
 {
-	const char *path = write_text("foreign.csv", "Lager;Artikel;Menge;Text\nX;foreign-\xc4;12;Gr\xfc\xdf" "e\n");
-	const char *options[] = {"--map", "sku=Artikel,on_hand=Menge,title_de=Text", "--separator", ";", "--encoding",
-	                         "ISO-8859-1", NULL};
+	const char *path = write_text("foreign.csv",
+	                              "Lager;Artikel;Menge;Text\nX;foreign-\xc4;12;Gr\xfc\xdf"
+	                              "e\n");
+	const char *options[] = {"--map",       "sku=Artikel,on_hand=Menge,title_de=Text",
+	                         "--separator", ";",
+	                         "--encoding",  "ISO-8859-1",
+	                         NULL};
 	struct result result = import_with(variables, path, options);
 	if (result.exit_code)
 		fail_msg("%s", result.err);
 	done(&result);
 	struct answer answer = service_call(&service, service.key_admin, "GET", "/v1/skus/foreign-%C3%84", NULL, NULL);
 	assert_int_equal(answer_int(&answer, "on_hand"), 12);
-	assert_string_equal(answer_string(&answer, "titles.de"), "Gr\xc3\xbc\xc3\x9f" "e");
+	assert_string_equal(answer_string(&answer, "titles.de"),
+	                    "Gr\xc3\xbc\xc3\x9f"
+	                    "e");
 	answer_done(&answer);
 }
 
@@ -547,7 +561,9 @@ static void an_order_file_brings_its_skus_and_descriptions(void **state)
 	/* twins in case are two SKUs; the pound sign came through */
 	assert_int_equal(service_row(&service, "84010B").status, 200);
 	assert_int_equal(service_row(&service, "84010b").status, 200);
-	assert_string_equal(ask("SELECT count(*) > 10 FROM lastunit.sku_text WHERE titles->>'en' = 'Gift Voucher \xc2\xa3" "40.00'"), "t");
+	assert_string_equal(ask("SELECT count(*) > 10 FROM lastunit.sku_text WHERE titles->>'en' = 'Gift Voucher \xc2\xa3"
+	                        "40.00'"),
+	                    "t");
 	/* they exist now: titles again, and not one more entry */
 	result = import(path, "--reason", "again");
 	done(&result);
@@ -589,11 +605,15 @@ static void more_than_two_thousand_existing_skus_close_the_epoch_and_the_service
 static void without_redis_or_with_a_dead_one_no_old_count_is_answered(void **state)
 {
 	service_create_sku(&service, "blind", 5);
-	const char *const environments[][3] = {{database, NULL}, {database, "LASTUNIT_REDIS_URL=unix:///nonexistent/socket", NULL}};
+	const char *const environments[][3] = {{database, NULL},
+	                                       {database, "LASTUNIT_REDIS_URL=unix:///nonexistent/socket", NULL}};
 	for (int i = 0; i < 2; i++) {
 		wait_until_open();
 		assert_int_equal(service_see(&service, "blind").available, 5 + i);
-		struct result result = import_with(environments[i], write_text("blind.csv", i ? "sku,on_hand\nblind,7\n" : "sku,on_hand\nblind,6\n"), NULL);
+		struct result result = import_with(environments[i],
+		                                   write_text("blind.csv",
+		                                              i ? "sku,on_hand\nblind,7\n" : "sku,on_hand\nblind,6\n"),
+		                                   NULL);
 		if (result.exit_code)
 			fail_msg("%s", result.err);
 		assert_string_equal(json_string_value(json_object_get(result.json, "cache")), "closed");
@@ -619,8 +639,10 @@ static void *sell(void *argument)
 		int first = (int)(seller->seed % 5), second = (int)(seller->seed / 5 % 5);
 		seller->seed = seller->seed * 1103515245 + 12345;
 		/* carts name their SKUs in any order */
-		snprintf(body, sizeof body, "{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"race-%06d\",\"quantity\":1},"
-		                            "{\"sku\":\"race-%06d\",\"quantity\":1}]}", service_new_key(), first, second);
+		snprintf(body, sizeof body,
+		         "{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"race-%06d\",\"quantity\":1},"
+		         "{\"sku\":\"race-%06d\",\"quantity\":1}]}",
+		         service_new_key(), first, second);
 		struct answer answer = service_call(&service, service.key_pos, "POST", "/v1/checkouts", NULL, body);
 		if (answer.status == 201)
 			seller->sold += 2;
@@ -685,26 +707,26 @@ static int stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    SOUND(new_skus_are_created_with_what_the_file_says),
-	    SOUND(an_import_is_seen_at_once_though_the_old_count_was_cached),
-	    SOUND(rows_of_one_sku_are_applied_in_order),
-	    SOUND(settings_and_titles_change_without_a_count),
-	    SOUND(the_same_file_twice_has_its_effect_once),
-	    SOUND(a_bad_row_keeps_all_others_out_until_it_is_mended),
-	    SOUND(two_people_at_once_import_it_once),
-	    SOUND(killed_at_any_moment_it_is_all_or_nothing),
-	    SOUND(a_count_never_goes_below_what_is_held),
-	    SOUND(change_from_is_what_on_hand_must_be),
-	    SOUND(counts_stay_in_their_range_however_many_rows_add_up),
-	    SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
-	    SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
-	    SOUND(exit_codes_tell_the_user_from_the_backend),
-	    SOUND(lines_are_counted_as_an_editor_does),
-	    SOUND(a_foreign_file_is_mapped_and_decoded),
-	    SOUND(an_order_file_brings_its_skus_and_descriptions),
-	    SOUND(more_than_two_thousand_existing_skus_close_the_epoch_and_the_service_opens_the_next),
-	    SOUND(without_redis_or_with_a_dead_one_no_old_count_is_answered),
-	    SOUND(imports_and_sales_of_the_same_skus_add_up),
+		SOUND(new_skus_are_created_with_what_the_file_says),
+		SOUND(an_import_is_seen_at_once_though_the_old_count_was_cached),
+		SOUND(rows_of_one_sku_are_applied_in_order),
+		SOUND(settings_and_titles_change_without_a_count),
+		SOUND(the_same_file_twice_has_its_effect_once),
+		SOUND(a_bad_row_keeps_all_others_out_until_it_is_mended),
+		SOUND(two_people_at_once_import_it_once),
+		SOUND(killed_at_any_moment_it_is_all_or_nothing),
+		SOUND(a_count_never_goes_below_what_is_held),
+		SOUND(change_from_is_what_on_hand_must_be),
+		SOUND(counts_stay_in_their_range_however_many_rows_add_up),
+		SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
+		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
+		SOUND(exit_codes_tell_the_user_from_the_backend),
+		SOUND(lines_are_counted_as_an_editor_does),
+		SOUND(a_foreign_file_is_mapped_and_decoded),
+		SOUND(an_order_file_brings_its_skus_and_descriptions),
+		SOUND(more_than_two_thousand_existing_skus_close_the_epoch_and_the_service_opens_the_next),
+		SOUND(without_redis_or_with_a_dead_one_no_old_count_is_answered),
+		SOUND(imports_and_sales_of_the_same_skus_add_up),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -143,7 +143,8 @@ static void assert_counts(const struct played *played, const struct order_book *
 	char sql[300];
 	snprintf(sql, sizeof sql, "SELECT sum(-on_hand_delta) FROM lastunit.ledger WHERE kind IN (2, 4)");
 	assert_int_equal(units, strtoll(pg_server_ask(service.database_url, sql), NULL, 10));
-	assert_int_equal(sold, strtoll(pg_server_ask(service.database_url, "SELECT count(*) FROM lastunit.checkout"), NULL, 10));
+	assert_int_equal(sold,
+	                 strtoll(pg_server_ask(service.database_url, "SELECT count(*) FROM lastunit.checkout"), NULL, 10));
 }
 
 static void a_file_of_orders_keeps_every_promise(void **state)
@@ -216,7 +217,8 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 	assert_int_equal(played.exit_code, 1);
 	assert_false(json_is_true(json_object_get(played.json, "kept")));
 	assert_true(number(played.json, "violations") > 0);
-	assert_non_null(strstr(json_string_value(json_array_get(json_object_get(played.json, "violation"), 0)), "25000 has"));
+	assert_non_null(
+		strstr(json_string_value(json_array_get(json_object_get(played.json, "violation"), 0)), "25000 has"));
 	json_decref(played.json);
 }
 
@@ -286,11 +288,11 @@ static int stop(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_file_of_orders_keeps_every_promise),
-	    cmocka_unit_test(it_can_be_played_again_on_the_same_stock),
-	    cmocka_unit_test(units_that_no_client_was_answered_are_seen),
-	    cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
-	    cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
+		cmocka_unit_test(a_file_of_orders_keeps_every_promise),
+		cmocka_unit_test(it_can_be_played_again_on_the_same_stock),
+		cmocka_unit_test(units_that_no_client_was_answered_are_seen),
+		cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
+		cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

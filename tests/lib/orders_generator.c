@@ -53,8 +53,11 @@ static void code_of(size_t sku, char out[32])
 
 static const char *description_of(size_t sku)
 {
-	static const char *const texts[] = {"WHITE HANGING HEART T-LIGHT HOLDER", "\"AIRLINE LOUNGE,METAL SIGN\"",
-	                                    "\"RECORD FRAME 7\"\" SINGLE SIZE \"", "Gift Voucher \xa3" "40.00", "",
+	static const char *const texts[] = {"WHITE HANGING HEART T-LIGHT HOLDER",
+	                                    "\"AIRLINE LOUNGE,METAL SIGN\"",
+	                                    "\"RECORD FRAME 7\"\" SINGLE SIZE \"",
+	                                    "Gift Voucher \24340.00",
+	                                    "",
 	                                    "SET 7 BABUSHKA NESTING BOXES"};
 	return texts[sku % (sizeof texts / sizeof texts[0])];
 }

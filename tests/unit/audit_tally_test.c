@@ -17,8 +17,11 @@ static struct tallies tallies;
 
 static void entry(enum ledger_kind kind, int64_t sku, int64_t on_hand, int64_t reserved, const struct uuid *id)
 {
-	tally_entry(&tallies, &(struct ledger_entry){.kind = kind, .sku_id = sku, .on_hand_delta = on_hand,
-	                                             .reserved_delta = reserved, .operation_id = *id});
+	tally_entry(&tallies, &(struct ledger_entry){.kind = kind,
+	                                             .sku_id = sku,
+	                                             .on_hand_delta = on_hand,
+	                                             .reserved_delta = reserved,
+	                                             .operation_id = *id});
 }
 
 static void the_sum_of_entries_is_the_sum_of_lines(void **state)
@@ -53,8 +56,11 @@ static void an_entry_that_moves_what_its_kind_may_not_does_not_look_right(void *
 		enum ledger_kind kind;
 		int64_t on_hand, reserved;
 		enum tally_kind tally;
-	} cases[] = {{LEDGER_RESERVE, 1, 3, TALLY_RESERVE}, {LEDGER_RELEASE, -1, -3, TALLY_RELEASE},
-	             {LEDGER_EXPIRE, -3, -3, TALLY_EXPIRE}, {LEDGER_SALE, -3, -1, TALLY_SALE}, {LEDGER_CANCEL, 3, 1, TALLY_CANCEL}};
+	} cases[] = {{LEDGER_RESERVE, 1, 3, TALLY_RESERVE},
+	             {LEDGER_RELEASE, -1, -3, TALLY_RELEASE},
+	             {LEDGER_EXPIRE, -3, -3, TALLY_EXPIRE},
+	             {LEDGER_SALE, -3, -1, TALLY_SALE},
+	             {LEDGER_CANCEL, 3, 1, TALLY_CANCEL}};
 	tallies_init(&tallies);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct uuid id = uuid_new();
@@ -148,14 +154,14 @@ static void a_text_map_finds_what_was_added_and_nothing_else(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(the_sum_of_entries_is_the_sum_of_lines),
-	    cmocka_unit_test(swapped_quantities_do_not_sum_up_to_the_same),
-	    cmocka_unit_test(an_entry_that_moves_what_its_kind_may_not_does_not_look_right),
-	    cmocka_unit_test(a_commit_whose_two_sides_differ_does_not_look_right),
-	    cmocka_unit_test(cancellations_of_a_line_add_up),
-	    cmocka_unit_test(kinds_without_an_object_are_passed_over),
-	    cmocka_unit_test(ten_thousand_operations_keep_their_own_sums),
-	    cmocka_unit_test(a_text_map_finds_what_was_added_and_nothing_else),
+		cmocka_unit_test(the_sum_of_entries_is_the_sum_of_lines),
+		cmocka_unit_test(swapped_quantities_do_not_sum_up_to_the_same),
+		cmocka_unit_test(an_entry_that_moves_what_its_kind_may_not_does_not_look_right),
+		cmocka_unit_test(a_commit_whose_two_sides_differ_does_not_look_right),
+		cmocka_unit_test(cancellations_of_a_line_add_up),
+		cmocka_unit_test(kinds_without_an_object_are_passed_over),
+		cmocka_unit_test(ten_thousand_operations_keep_their_own_sums),
+		cmocka_unit_test(a_text_map_finds_what_was_added_and_nothing_else),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

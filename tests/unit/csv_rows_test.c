@@ -20,7 +20,7 @@
 /* What came, as "line:field|field\n" per row. */
 struct seen {
 	struct buffer text;
-	int stop_after;   /* rows; 0: never */
+	int stop_after; /* rows; 0: never */
 	int rows;
 };
 
@@ -37,7 +37,8 @@ static bool on_row(const struct csv_row *row, void *context)
 	return ++seen->rows != seen->stop_after;
 }
 
-static void assert_rows_of(struct text file, const struct csv_format *format, const char *expected, const char *expected_why)
+static void assert_rows_of(struct text file, const struct csv_format *format, const char *expected,
+                           const char *expected_why)
 {
 	struct seen seen = {0};
 	char why[CSV_WHY_BYTES] = "untouched";
@@ -115,15 +116,26 @@ static void bytes_that_are_not_utf8_name_their_line(void **state)
 {
 	BROKEN("a\nok\n\xa3 5\nc\n", "1:a\n2:ok\n", "line 3: not UTF-8; name the file's encoding");
 	BROKEN("a\nx\0y\n", "1:a\n", "line 2: not UTF-8");
-	BROKEN("\xff\xfe" "a\0,\0b\0", "", "--encoding UTF-16");
+	BROKEN(
+		"\xff\xfe"
+		"a\0,\0b\0",
+		"", "--encoding UTF-16");
 }
 
 static void other_encodings_are_decoded(void **state)
 {
-	assert_rows_of(TEXT("a\r\n\xa3""5\r\n"), &(struct csv_format){.encoding = "ISO-8859-1"}, "1:a\n2:\xc2\xa3""5\n", "");
-	assert_rows_of(TEXT("\xff\xfe" "a\0,\0b\0\n\0"), &(struct csv_format){.encoding = "UTF-16"}, "1:a|b\n", "");
+	assert_rows_of(TEXT("a\r\n\xa3"
+	                    "5\r\n"),
+	               &(struct csv_format){.encoding = "ISO-8859-1"},
+	               "1:a\n2:\xc2\xa3"
+	               "5\n",
+	               "");
+	assert_rows_of(TEXT("\xff\xfe"
+	                    "a\0,\0b\0\n\0"),
+	               &(struct csv_format){.encoding = "UTF-16"}, "1:a|b\n", "");
 	assert_rows_of(TEXT("\xcf\xf0\n"), &(struct csv_format){.encoding = "WINDOWS-1251"}, "1:\xd0\x9f\xd1\x80\n", "");
-	assert_rows_of(TEXT("a\n"), &(struct csv_format){.encoding = "KLINGON-1"}, "", "the encoding KLINGON-1 is not known");
+	assert_rows_of(TEXT("a\n"), &(struct csv_format){.encoding = "KLINGON-1"}, "",
+	               "the encoding KLINGON-1 is not known");
 	assert_rows_of(TEXT("a\nb\n\x81\n"), &(struct csv_format){.encoding = "ASCII"}, "", "line 3: bytes that are none");
 	assert_rows_of(TEXT("a\n\0"), &(struct csv_format){.encoding = "UTF-16LE"}, "", "the file ends within a character");
 }
@@ -144,7 +156,8 @@ static bool count_row(const struct csv_row *row, void *context)
 }
 
 /* `count` times the same byte between a head and a tail. */
-static bool read_long(const char *head, char c, size_t count, const char *tail, char why[CSV_WHY_BYTES], size_t *ret_fields)
+static bool read_long(const char *head, char c, size_t count, const char *tail, char why[CSV_WHY_BYTES],
+                      size_t *ret_fields)
 {
 	struct buffer file = {0};
 	buffer_add_string(&file, head);
@@ -176,19 +189,19 @@ static void a_field_has_a_mebibyte_and_a_row_256_columns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(lf_crlf_and_a_lone_cr_end_a_line),
-	    cmocka_unit_test(blank_lines_are_no_rows_but_are_counted),
-	    cmocka_unit_test(a_byte_order_mark_is_not_part_of_the_first_name),
-	    cmocka_unit_test(quotes_hold_separators_quotes_and_line_ends),
-	    cmocka_unit_test(a_row_has_the_line_it_begins_on),
-	    cmocka_unit_test(nothing_is_trimmed),
-	    cmocka_unit_test(another_separator_can_be_named),
-	    cmocka_unit_test(an_unclosed_quote_refuses_the_file_at_the_row_it_opens_in),
-	    cmocka_unit_test(a_stray_quote_is_not_guessed_at),
-	    cmocka_unit_test(bytes_that_are_not_utf8_name_their_line),
-	    cmocka_unit_test(other_encodings_are_decoded),
-	    cmocka_unit_test(the_receiver_may_stop_and_that_is_no_fault),
-	    cmocka_unit_test(a_field_has_a_mebibyte_and_a_row_256_columns),
+		cmocka_unit_test(lf_crlf_and_a_lone_cr_end_a_line),
+		cmocka_unit_test(blank_lines_are_no_rows_but_are_counted),
+		cmocka_unit_test(a_byte_order_mark_is_not_part_of_the_first_name),
+		cmocka_unit_test(quotes_hold_separators_quotes_and_line_ends),
+		cmocka_unit_test(a_row_has_the_line_it_begins_on),
+		cmocka_unit_test(nothing_is_trimmed),
+		cmocka_unit_test(another_separator_can_be_named),
+		cmocka_unit_test(an_unclosed_quote_refuses_the_file_at_the_row_it_opens_in),
+		cmocka_unit_test(a_stray_quote_is_not_guessed_at),
+		cmocka_unit_test(bytes_that_are_not_utf8_name_their_line),
+		cmocka_unit_test(other_encodings_are_decoded),
+		cmocka_unit_test(the_receiver_may_stop_and_that_is_no_fault),
+		cmocka_unit_test(a_field_has_a_mebibyte_and_a_row_256_columns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

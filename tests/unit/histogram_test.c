@@ -73,12 +73,12 @@ static void histograms_add_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(nothing_recorded_is_zero),
-	    cmocka_unit_test(small_values_are_exact),
-	    cmocka_unit_test(any_value_is_right_to_one_part_in_sixty_four),
-	    cmocka_unit_test(a_percentile_is_never_above_the_greatest_seen),
-	    cmocka_unit_test(what_is_out_of_range_is_counted_at_the_ends),
-	    cmocka_unit_test(histograms_add_up),
+		cmocka_unit_test(nothing_recorded_is_zero),
+		cmocka_unit_test(small_values_are_exact),
+		cmocka_unit_test(any_value_is_right_to_one_part_in_sixty_four),
+		cmocka_unit_test(a_percentile_is_never_above_the_greatest_seen),
+		cmocka_unit_test(what_is_out_of_range_is_counted_at_the_ends),
+		cmocka_unit_test(histograms_add_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

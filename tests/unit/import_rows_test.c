@@ -21,7 +21,7 @@ struct reading {
 	const char *map;
 	bool header_seen, header_ok;
 	char header_why[IMPORT_WHY_BYTES];
-	struct import_row row;          /* of the last row; its texts live in the arena */
+	struct import_row row; /* of the last row; its texts live in the arena */
 	enum lu_error error;
 	char why[IMPORT_WHY_BYTES];
 };
@@ -65,7 +65,8 @@ static void refuse(enum lu_error error, const char *why, const char *file)
 	read_file(&r, NULL, file);
 	assert_true(r.header_ok);
 	if (r.error != error || !strstr(r.why, why))
-		fail_msg("%s: \"%s\" (%s), should be %s, \"%s\"", file, r.why, lu_error_code(r.error), lu_error_code(error), why);
+		fail_msg("%s: \"%s\" (%s), should be %s, \"%s\"", file, r.why, lu_error_code(r.error), lu_error_code(error),
+		         why);
 	arena_done(&r.arena);
 }
 
@@ -124,8 +125,9 @@ static void counts_are_whole_numbers_within_their_bounds(void **state)
 {
 	accept("sku,on_hand\nA,1000000000000000\n");
 	arena_done(&r.arena);
-	static const char *const bad[] = {"1000000000000001", "-1", "1.0", "1e3", " 1", "1 ", "0x10", "9223372036854775808",
-	                                  "18446744073709551617", "+1", "١", "1,0", "NaN", "--1"};
+	static const char *const bad[] =
+		{"1000000000000001",     "-1", "1.0", "1e3", " 1",  "1 ", "0x10", "9223372036854775808",
+	     "18446744073709551617", "+1", "١",   "1,0", "NaN", "--1"};
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		char file[100];
 		snprintf(file, sizeof file, "sku,on_hand\nA,\"%s\"\n", bad[i]);
@@ -215,16 +217,16 @@ static void the_profile_of_the_order_file_takes_codes_and_descriptions(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(a_count_a_receipt_and_settings_are_read),
-	    cmocka_unit_test(an_empty_optional_field_is_not_given),
-	    cmocka_unit_test(a_row_fills_on_hand_or_delta),
-	    cmocka_unit_test(counts_are_whole_numbers_within_their_bounds),
-	    cmocka_unit_test(sku_codes_obey_the_one_rule),
-	    cmocka_unit_test(a_row_has_the_columns_of_the_header),
-	    cmocka_unit_test(titles_become_json_by_language),
-	    cmocka_unit_test(a_header_that_cannot_be_followed_refuses_the_file),
-	    cmocka_unit_test(a_map_names_foreign_columns_and_the_rest_is_ignored),
-	    cmocka_unit_test(the_profile_of_the_order_file_takes_codes_and_descriptions),
+		cmocka_unit_test(a_count_a_receipt_and_settings_are_read),
+		cmocka_unit_test(an_empty_optional_field_is_not_given),
+		cmocka_unit_test(a_row_fills_on_hand_or_delta),
+		cmocka_unit_test(counts_are_whole_numbers_within_their_bounds),
+		cmocka_unit_test(sku_codes_obey_the_one_rule),
+		cmocka_unit_test(a_row_has_the_columns_of_the_header),
+		cmocka_unit_test(titles_become_json_by_language),
+		cmocka_unit_test(a_header_that_cannot_be_followed_refuses_the_file),
+		cmocka_unit_test(a_map_names_foreign_columns_and_the_rest_is_ignored),
+		cmocka_unit_test(the_profile_of_the_order_file_takes_codes_and_descriptions),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

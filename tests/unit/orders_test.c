@@ -151,7 +151,8 @@ static void reading_stops_after_so_many_lines(void **state)
 {
 	char why[CSV_WHY_BYTES];
 	arena_init(&arena, 1024);
-	assert_true(orders_read(&book, &arena, TEXT(HEADER "1,A,x,1\n1,B,x,1\n1,C,x,1\n"), &(struct csv_format){0}, 2, why));
+	assert_true(
+		orders_read(&book, &arena, TEXT(HEADER "1,A,x,1\n1,B,x,1\n1,C,x,1\n"), &(struct csv_format){0}, 2, why));
 	assert_int_equal(book.line_count, 2);
 	assert_int_equal(book.sku_count, 2);
 	arena_done(&arena);
@@ -160,16 +161,16 @@ static void reading_stops_after_so_many_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(an_invoice_becomes_a_cart_in_the_order_of_the_file),
-	    cmocka_unit_test(twin_lines_are_merged_also_when_the_invoice_comes_back_later),
-	    cmocka_unit_test(twins_that_differ_only_in_case_stay_two),
-	    cmocka_unit_test(cancellations_and_write_offs_are_told_from_sales),
-	    cmocka_unit_test(a_cart_of_more_than_a_thousand_lines_is_cut),
-	    cmocka_unit_test(what_cannot_be_played_is_named_once_with_its_count),
-	    cmocka_unit_test(a_sum_of_twin_lines_stays_a_quantity),
-	    cmocka_unit_test(the_share_of_the_stock_is_rounded_up),
-	    cmocka_unit_test(a_file_without_the_columns_is_refused),
-	    cmocka_unit_test(reading_stops_after_so_many_lines),
+		cmocka_unit_test(an_invoice_becomes_a_cart_in_the_order_of_the_file),
+		cmocka_unit_test(twin_lines_are_merged_also_when_the_invoice_comes_back_later),
+		cmocka_unit_test(twins_that_differ_only_in_case_stay_two),
+		cmocka_unit_test(cancellations_and_write_offs_are_told_from_sales),
+		cmocka_unit_test(a_cart_of_more_than_a_thousand_lines_is_cut),
+		cmocka_unit_test(what_cannot_be_played_is_named_once_with_its_count),
+		cmocka_unit_test(a_sum_of_twin_lines_stays_a_quantity),
+		cmocka_unit_test(the_share_of_the_stock_is_rounded_up),
+		cmocka_unit_test(a_file_without_the_columns_is_refused),
+		cmocka_unit_test(reading_stops_after_so_many_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
