@@ -201,9 +201,10 @@ bool operation_needs_resolving(const struct operation *operation)
 	case OPERATION_RELEASE:
 	case OPERATION_EXTEND:
 	case OPERATION_EXPIRE:
+		return operation->sku_count == 0;   /* the reaper knows the SKUs of what it expires */
 	case OPERATION_CANCEL:
-		/* The reaper knows the SKUs of what it expires, and a cancellation by line names its own. */
-		return operation->sku_count == 0;
+		/* Of some lines too: all lines share one row, which the locks of all its SKUs protect. */
+		return true;
 	default:
 		return false;
 	}
