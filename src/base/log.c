@@ -62,7 +62,7 @@ void log_event(enum log_level level, const char *format, ...)
 static size_t plain_bytes(const uint8_t *from, size_t left)
 {
 	if (*from < 0x80)
-		return *from > ' ' && *from != 0x7f && *from != '"' && *from != '\\';
+		return *from >= ' ' && *from != 0x7f && *from != '"' && *from != '\\';
 	utf8proc_int32_t code;
 	utf8proc_ssize_t size = utf8proc_iterate(from, (utf8proc_ssize_t)left, &code);
 	if (size <= 0)
@@ -83,11 +83,12 @@ static size_t plain_bytes(const uint8_t *from, size_t left)
 
 const char *log_quote(struct text text)
 {
-	static _Thread_local char ring[QUOTE_RING][QUOTE_BYTES_MAX + sizeof "..."];
+	static _Thread_local char ring[QUOTE_RING][1 + QUOTE_BYTES_MAX + sizeof "...\""];
 	static _Thread_local unsigned turn;
-	char *const out = ring[turn++ % QUOTE_RING];
+	char *const quoted = ring[turn++ % QUOTE_RING], *const out = quoted + 1;
 	if (!text.size)
 		return strcpy(out, "\"\"");
+	bool blank = false;
 	size_t size = 0, i = 0;
 	while (i < text.size) {
 		const uint8_t *from = (const uint8_t *)text.data + i;
@@ -95,6 +96,7 @@ const char *log_quote(struct text text)
 		size_t wanted = plain ? plain : sizeof "\\x00" - 1;
 		if (size + wanted > QUOTE_BYTES_MAX)
 			break;
+		blank |= *from == ' ';
 		if (plain)
 			memcpy(out + size, from, plain);
 		else
@@ -102,6 +104,10 @@ const char *log_quote(struct text text)
 		size += wanted;
 		i += plain ? plain : 1;
 	}
-	memcpy(out + size, i < text.size ? "..." : "", i < text.size ? sizeof "..." : 1);
-	return out;
+	strcpy(out + size, i < text.size ? "..." : "");
+	if (!blank)
+		return out;
+	*quoted = '"';
+	strcat(out, "\"");
+	return quoted;
 }

@@ -10,7 +10,8 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 void log_set_level(enum log_level level);
 void log_event(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Text made safe for one line: control bytes, quotes and blanks escaped, cut at 200 bytes. Result in a small ring of
+/* Text made safe for one line: control bytes and quotes escaped, in quotes if it has blanks, cut at
+ * 200 bytes. Result in a small ring of
  * thread-local buffers: up to four may stand in one log_event. */
 const char *log_quote(struct text text);
 
