@@ -271,6 +271,7 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 	waiter->operation = operation;
 	waiter->sequence = in_front ? --queue->sequence_first : ++queue->sequence_last;
 	waiter->class = class_of(operation);
+	struct claim **end = &waiter->claims;
 	for (size_t i = 0; i < operation->claim_count; i++) {
 		struct slot *slot = slot_get(queue, operation->claims[i]);
 		if (has_claim(waiter, slot))
@@ -280,8 +281,8 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 		claim->slot = slot;
 		/* The even one is the key's. */
 		claim->exclusive = !(operation->claims[i] & 1) || operation->kind == OPERATION_SKU_PUT;
-		claim->sibling = waiter->claims;
-		waiter->claims = claim;
+		*end = claim;
+		end = &claim->sibling;
 		if (in_front && slot->first)
 			ready_remove(queue, slot->first->waiter);
 		if (in_front)

@@ -173,6 +173,19 @@ static void refusals_keep_every_failing_line(void **state)
 	assert_int_equal(v.shortage_count, 0);
 }
 
+static void a_refusal_needs_no_object(void **state)
+{
+	(void)state;
+	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_RESERVE, OPERATION_COMMIT, OPERATION_RELEASE,
+	                                            OPERATION_EXTEND,   OPERATION_CANCEL,  OPERATION_EXPIRE};
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		struct idempotency_row row;
+		struct uuid id;
+		there_and_back(answered(kinds[i], LU_RESERVATION_EXPIRED), NULL, NULL, &row);
+		assert_false(answer_needs_reservation(&row, &id) || answer_needs_checkout(&row, &id));
+	}
+}
+
 static void figures_are_those_of_then(void **state)
 {
 	(void)state;
@@ -215,6 +228,7 @@ static void a_row_that_cannot_be_read_is_an_error(void **state)
 	op->verdict.checkout = checkout_of(op, 1);
 	answer_encode(&arena, op, &good);
 	static const char *const wrong[] = {"", "x", "[]", "{\"cancelled\":[1]}", "{\"cancelled\":[1,\"2\"]}", "{\"cancelled\":7}",
+	                                    "{\"cancelled\":[1,0,0]}",
 	                                    "{\"shortages\":[[1,2,3,4,5]]}", "{\"shortages\":{}}", "{\"shortages\":[[\"A\",1]]}",
 	                                    "{\"figures\":[[\"A\",1,2,3,4,5]]}", "{\"text\":1}"};
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -233,6 +247,8 @@ static void a_row_that_cannot_be_read_is_an_error(void **state)
 	answer_encode(&arena, release, &row);
 	row.detail = TEXT("{\"state\":9,\"ended_us\":1}");
 	assert_int_equal(answer_decode(&arena, &row, release->verdict.reservation, NULL, &v), LU_INTERNAL);
+	row.detail = (struct text){0};
+	assert_int_equal(answer_decode(&arena, &row, reservation_of(other, RESERVATION_RELEASED, 1), NULL, &v), LU_INTERNAL);
 	struct operation *adjust = answered(OPERATION_ADJUST, LU_OK);
 	answer_encode(&arena, adjust, &row);
 	assert_int_equal(answer_decode(&arena, &row, NULL, NULL, &v), LU_INTERNAL);   /* its figures are missing */
@@ -249,6 +265,7 @@ int main(void)
 		CASE(a_hold_is_shown_alive_as_it_was),
 		CASE(an_ended_hold_is_shown_as_it_ended),
 		CASE(refusals_keep_every_failing_line),
+		CASE(a_refusal_needs_no_object),
 		CASE(figures_are_those_of_then),
 		CASE(every_stored_error_comes_back),
 		CASE(a_row_that_cannot_be_read_is_an_error),

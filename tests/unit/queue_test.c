@@ -258,6 +258,28 @@ static void a_batch_has_at_most_256_operations(void **state)
 	free_all(ops, 300);
 }
 
+/* The last place goes to one of two that became free together; the other is not forgotten. */
+static void who_finds_the_batch_full_comes_with_the_next(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(1000, 1);
+	struct operation *before[254], *taken[LU_BATCH_OPERATIONS_MAX], *ab = make("AB"), *a = make("A"), *b = make("B");
+	for (size_t i = 0; i < 254; i++)
+		submit(queue, before[i] = make("C"));
+	submit(queue, ab);
+	submit(queue, a);
+	submit(queue, b);
+	assert_int_equal(queue_take(queue, 0, taken), LU_BATCH_OPERATIONS_MAX);
+	assert_ptr_equal(taken[255], a);
+	queue_return(queue, &ab, 1);
+	queue_finish(queue, 0);
+	TAKES(queue, 0, ab, b);
+	queue_finish(queue, 0);
+	queue_free(queue);
+	free_all(before, 254);
+	FREE(ab, a, b);
+}
+
 static void a_batch_has_at_most_2000_lines_but_one_operation_always_fits(void **state)
 {
 	(void)state;
@@ -703,6 +725,7 @@ int main(void)
 		cmocka_unit_test(what_is_given_back_comes_first_again),
 		cmocka_unit_test(what_is_given_back_may_claim_more_than_before),
 		cmocka_unit_test(a_batch_has_at_most_256_operations),
+		cmocka_unit_test(who_finds_the_batch_full_comes_with_the_next),
 		cmocka_unit_test(a_batch_has_at_most_2000_lines_but_one_operation_always_fits),
 		cmocka_unit_test(a_full_queue_keeps_room_for_keepers),
 		cmocka_unit_test(a_closed_queue_is_drained_and_then_says_so),
