@@ -134,7 +134,9 @@ static void handle_query(struct request *request)
 		buffer_add_format(&body, "unknown:%.*s ", (int)unknown.size, unknown.data);
 	for (size_t n = 0; request_query(request, "sku", n, &value); n++) {
 		buffer_add_format(&body, "[%.*s]", (int)value.size, value.data);
-		/* asked out of order now and then: the cursor must not matter */
+		/* asked again, and out of order now and then: the server's cursor must not matter */
+		if (!request_query(request, "sku", n, &again) || again.data != value.data)
+			buffer_add_string(&body, "other");
 		if (n == 2 && !request_query(request, "sku", 0, &again))
 			buffer_add_string(&body, "lost");
 	}

@@ -1,0 +1,106 @@
+/* The keyring: a key is valid exactly while it is in the last table given, and every swap is noticed. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/keyring.h"
+
+enum { KEYS = 200, SWAPS = 50000 };
+
+static struct keyring_entry entry_of(uint8_t first, uint8_t last, int64_t id)
+{
+	struct keyring_entry entry = {.principal = {.id = id, .channel = CHANNEL_WEB, .scopes = SCOPE_READ}};
+	entry.sha256[0] = first;
+	entry.sha256[31] = last;
+	return entry;
+}
+
+static void a_key_is_found_while_it_is_in_the_table(void **state)
+{
+	struct keyring *keyring = keyring_new();
+	struct keyring_entry entries[KEYS];
+	struct principal principal = {.id = -1};
+	assert_false(keyring_find(keyring, entry_of(1, 1, 0).sha256, &principal));
+	/* in no order, and some that differ in their last byte only */
+	for (size_t i = 0; i < KEYS; i++)
+		entries[i] = entry_of((uint8_t)(i * 37 % KEYS / 4), (uint8_t)(i * 37 % KEYS % 4), (int64_t)i);
+	keyring_replace(keyring, entries, KEYS);
+	for (size_t i = 0; i < KEYS; i++) {
+		assert_true(keyring_find(keyring, entries[i].sha256, &principal));
+		assert_int_equal(principal.id, i);
+	}
+	principal.id = -1;
+	assert_false(keyring_find(keyring, entry_of(0, 200, 0).sha256, &principal));
+	assert_int_equal(principal.id, -1);
+	keyring_replace(keyring, entries, KEYS - 1);
+	assert_false(keyring_find(keyring, entries[KEYS - 1].sha256, &principal));
+	keyring_replace(keyring, NULL, 0);
+	assert_false(keyring_find(keyring, entries[0].sha256, &principal));
+	keyring_free(keyring);
+	keyring_free(NULL);
+}
+
+static void every_swap_raises_the_generation(void **state)
+{
+	struct keyring *keyring = keyring_new();
+	uint64_t before = keyring_generation(keyring);
+	keyring_replace(keyring, NULL, 0);
+	assert_true(keyring_generation(keyring) > before);
+	keyring_free(keyring);
+}
+
+static atomic_bool swapped;
+
+/* What a connection does: the generation first, then the look-up. */
+static void *look_up(void *context)
+{
+	struct keyring *keyring = context;
+	const struct keyring_entry wanted = entry_of(7, 7, 0);
+	uintptr_t wrong = 0;
+	while (!atomic_load(&swapped)) {
+		struct principal principal = {0};
+		int64_t generation = (int64_t)keyring_generation(keyring);
+		/* an entry older than the generation read before it would be remembered for ever */
+		if (!keyring_find(keyring, wanted.sha256, &principal) || principal.id < generation)
+			wrong++;
+	}
+	return (void *)wrong;
+}
+
+static void a_look_up_is_never_older_than_the_generation_read_before_it(void **state)
+{
+	struct keyring *keyring = keyring_new();
+	struct keyring_entry entry = entry_of(7, 7, 0);
+	pthread_t threads[3];
+	for (int i = 0; i <= SWAPS; i++) {
+		/* the id is the generation that its table brings */
+		entry.principal.id = (int64_t)keyring_generation(keyring) + 1;
+		keyring_replace(keyring, &entry, 1);
+		for (size_t j = 0; i == 0 && j < 3; j++)
+			assert_int_equal(pthread_create(&threads[j], NULL, look_up, keyring), 0);
+	}
+	atomic_store(&swapped, true);
+	for (size_t i = 0; i < 3; i++) {
+		void *wrong;
+		pthread_join(threads[i], &wrong);
+		assert_null(wrong);
+	}
+	keyring_free(keyring);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_key_is_found_while_it_is_in_the_table),
+		cmocka_unit_test(every_swap_raises_the_generation),
+		cmocka_unit_test(a_look_up_is_never_older_than_the_generation_read_before_it),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
