@@ -161,6 +161,33 @@ static void two_who_lock_the_same_rows_in_other_orders_never_deadlock(void **sta
 	assert_int_equal(ask_int("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"), 0);
 }
 
+/* Ids are the order, not codes: a waiter holds what comes before the row it waits for, and nothing behind it. */
+static void rows_are_locked_in_the_order_of_their_ids(void **state)
+{
+	const struct text codes[] = {TEXT("A"), TEXT("B"), TEXT("C"), TEXT("D")};
+	make_sku("C", 1), make_sku("A", 1), make_sku("D", 1), make_sku("B", 1);
+	struct pg *stranger = session(), *waiter = session(), *pg = session();
+	size_t count;
+	lock(stranger, &codes[3], 1, SKU_LOCK_WAIT);
+	locked(stranger, &count);
+	lock(waiter, codes, 4, SKU_LOCK_WAIT);
+	char waits[128];
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted", PQbackendPID(pg_conn(waiter)));
+	while (ask_int(waits) == 0)
+		poll(NULL, 0, 5);
+	lock(pg, codes, 4, SKU_LOCK_SKIP);
+	struct locked_sku *skus = locked(pg, &count);
+	assert_int_equal(count, 1);
+	assert_text(skus[0].code, "B");
+	pg_rollback(pg, SOON);
+	pg_rollback(stranger, SOON);
+	locked(waiter, &count);
+	assert_int_equal(count, 4);
+	pg_free(stranger);
+	pg_free(waiter);
+	pg_free(pg);
+}
+
 static void updates_reach_their_own_rows_and_stay_hot(void **state)
 {
 	enum { COUNT = 300 };
@@ -406,6 +433,7 @@ static const struct CMUnitTest tests[] = {
         STORE_TEST(a_row_that_a_stranger_holds_is_skipped_but_known_to_exist),
         STORE_TEST(a_lock_that_waited_returns_the_row_as_it_is_now),
         STORE_TEST(two_who_lock_the_same_rows_in_other_orders_never_deadlock),
+        STORE_TEST(rows_are_locked_in_the_order_of_their_ids),
         STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
         STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
         STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
