@@ -221,6 +221,7 @@ static void a_namespace_is_no_pattern(void **state)
 	order("MSET a*[b]\\?^:x 1 a*[b]\\?^!open 1 axb:x 1 aZb?^:x 1 a*b\\?^:x 1");
 	assert_int_equal(cell_namespace_unlink(redis, TEXT("a*[b]\\?^"), FAR), LU_OK);
 	assert_answer("DBSIZE", "3");
+	assert_answer("EXISTS axb:x aZb?^:x a*b\\?^:x", "3"); /* as patterns these would have gone */
 }
 
 static void the_guard_goes_first(void **state)

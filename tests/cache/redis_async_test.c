@@ -182,9 +182,9 @@ static void two_hundred_calls_to_a_slow_redis_all_fail_and_no_reply_shifts(void 
 		run_until_connected();
 		redis_server_pause(&server);
 		int failed = calls.failed;
+		int64_t from_ns = clock_boottime_ns();
 		for (int i = 0; i < 200; i++)
 			call();
-		int64_t from_ns = clock_boottime_ns();
 		run_until_answered();
 		assert_int_equal(calls.failed, failed + 200);
 		assert_true(clock_boottime_ns() - from_ns >= TIMEOUT_MS * NS_PER_MS); /* not before its time */
@@ -543,6 +543,7 @@ static void a_name_without_an_address_is_looked_up_again(void **state)
 
 int main(void)
 {
+	alarm(300); /* what is never answered must fail, not hang */
 	sem_init(&resolver_may_answer, 0, 0);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
