@@ -271,11 +271,12 @@ static bool get_detail(struct arena *arena, const json_t *detail, struct verdict
 	return get_shortages(arena, detail, verdict) && get_figures(arena, detail, verdict);
 }
 
-enum lu_error answer_decode(struct arena *arena, const struct idempotency_row *row, const struct reservation *reservation,
-                            const struct checkout *checkout, struct verdict *ret_verdict)
+enum lu_error answer_decode(struct arena *arena, const struct idempotency_row *row,
+                            const struct reservation *reservation, const struct checkout *checkout,
+                            struct verdict *ret_verdict)
 {
 	struct verdict verdict = {.replayed = true, .object_id = row->object_id, .at_us = row->at_us};
-	struct text status = arena_text(arena, row->status);   /* with a NUL behind it */
+	struct text status = arena_text(arena, row->status); /* with a NUL behind it */
 	if (!lu_error_parse(status.data, &verdict.error))
 		return LU_INTERNAL;
 	json_t *detail = NULL;

@@ -22,13 +22,13 @@
 const char *ledger_kind_name(enum ledger_kind kind)
 {
 	static const char *const names[] = {
-		[LEDGER_CREATE] = "create",   [LEDGER_SALE] = "sale",         [LEDGER_RESERVE] = "reserve",
-		[LEDGER_COMMIT] = "commit",   [LEDGER_RELEASE] = "release",   [LEDGER_EXPIRE] = "expire",
-		[LEDGER_CANCEL] = "cancel",   [LEDGER_ADJUST] = "adjust",     [LEDGER_SET] = "set",
+		[LEDGER_CREATE] = "create",     [LEDGER_SALE] = "sale",       [LEDGER_RESERVE] = "reserve",
+		[LEDGER_COMMIT] = "commit",     [LEDGER_RELEASE] = "release", [LEDGER_EXPIRE] = "expire",
+		[LEDGER_CANCEL] = "cancel",     [LEDGER_ADJUST] = "adjust",   [LEDGER_SET] = "set",
 		[LEDGER_SETTINGS] = "settings", [LEDGER_IMPORT] = "import",   [LEDGER_SQL] = "sql",
 	};
 	bool known = (unsigned)kind < sizeof names / sizeof names[0] && names[kind];
-	return known ? names[kind] : "unknown";   /* written by a newer release: the ledger stays readable */
+	return known ? names[kind] : "unknown"; /* written by a newer release: the ledger stays readable */
 }
 
 int64_t channel_ttl_s(enum channel channel)
@@ -224,7 +224,7 @@ struct keyed {
 	int64_t principal_id;
 	uint64_t prefix;
 	struct text key;
-	size_t index;         /* of the operation or stored answer */
+	size_t index; /* of the operation or stored answer */
 };
 
 static struct keyed keyed_of(int64_t principal_id, struct text key, size_t index)
@@ -254,7 +254,7 @@ static int keyed_compare(const void *left, const void *right)
 struct keys {
 	struct keyed *operations;
 	size_t operation_count;
-	bool *decided;        /* by operation: its key alone has settled it */
+	bool *decided; /* by operation: its key alone has settled it */
 };
 
 /* Settles every operation whose key is known: the same operation again has its stored answer repeated, another one is a
@@ -359,7 +359,7 @@ static void operation_decide(struct run *run, struct operation *op)
 		decide_refresh(run, op);
 		return;
 	}
-	CHECK(false);   /* an operation has a kind */
+	CHECK(false); /* an operation has a kind */
 }
 
 static int text_order(const void *left, const void *right)
@@ -392,7 +392,7 @@ static void list_rows(struct run *run, struct decision *decision)
 	size_t changed = 0, refreshed = 0;
 	for (size_t i = 0; i < run->input->sku_count; i++) {
 		changed += run->rows[i].changed;
-		refreshed += run->rows[i].refresh && !run->rows[i].changed;   /* a changed one is published anyway */
+		refreshed += run->rows[i].refresh && !run->rows[i].changed; /* a changed one is published anyway */
 	}
 	decision->changed = ARENA_ARRAY(run->arena, changed, struct locked_sku);
 	decision->refreshed = ARENA_ARRAY(run->arena, refreshed, struct sku_figures);
@@ -411,11 +411,11 @@ static void list_objects(struct run *run, struct decision *decision)
 	for (size_t i = 0; i < run->changed_hold_count; i++) {
 		struct reservation *reservation = &run->changed_holds[i]->reservation;
 		decision->reservation_changes[decision->reservation_change_count++] =
-		        (struct reservation_change){reservation, reservation->state != RESERVATION_ACTIVE};
+			(struct reservation_change){reservation, reservation->state != RESERVATION_ACTIVE};
 	}
 	decision->changed_checkouts = ARENA_ARRAY(run->arena, run->input->checkout_count, struct checkout *);
 	for (size_t i = 0; i < run->input->checkout_count; i++)
-		if (run->sales[i].changed)   /* it is our own copy then */
+		if (run->sales[i].changed) /* it is our own copy then */
 			decision->changed_checkouts[decision->changed_checkout_count++] = (struct checkout *)run->sales[i].checkout;
 }
 

@@ -14,7 +14,7 @@
 
 struct cart_line {
 	struct row *row;
-	int64_t own;      /* units of the old hold that this line may take over */
+	int64_t own; /* units of the old hold that this line may take over */
 };
 
 static enum lu_error cart_check(const struct operation *op)
@@ -98,7 +98,7 @@ static bool cart_rows(struct run *run, struct operation *op, const struct hold *
 	return op->verdict.shortage_count == 0;
 }
 
-/* Expires what it must; false after refusing because units are missing all the same. */
+/* Expires what it must; false after refusing because units are missing all the same, with no due hold left (I11). */
 static bool cart_secure(struct run *run, struct operation *op, struct cart_line *cart)
 {
 	for (size_t i = 0; i < op->line_count; i++)
@@ -128,13 +128,14 @@ static struct line *cart_move(struct run *run, struct operation *op, const struc
 	for (size_t i = 0; i < op->line_count; i++) {
 		struct row *row = cart[i].row;
 		int64_t quantity = op->lines[i].quantity;
-		lines[i] = (struct line){.sku = op->lines[i].sku, .quantity = quantity, .sku_id = row->sku.id,
+		lines[i] = (struct line){.sku = op->lines[i].sku,
+		                         .quantity = quantity,
+		                         .sku_id = row->sku.id,
 		                         .counted = row->sku.figures.tracked};
 		if (!lines[i].counted)
 			continue;
-		lines[i].version = op->kind == OPERATION_CHECKOUT
-		                           ? row_move(run, row, LEDGER_SALE, -quantity, 0, &author)
-		                           : row_move(run, row, LEDGER_RESERVE, 0, quantity, &author);
+		lines[i].version = op->kind == OPERATION_CHECKOUT ? row_move(run, row, LEDGER_SALE, -quantity, 0, &author)
+		                                                  : row_move(run, row, LEDGER_RESERVE, 0, quantity, &author);
 	}
 	return lines;
 }

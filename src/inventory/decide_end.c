@@ -1,7 +1,7 @@
 /* How holds end: COMMIT, RELEASE, EXTEND (which puts the end off), EXPIRE, and the expiry of due holds for a cart that
  * is short.
  *
- *   active ──▶ committed | released | expired        one way, once; a due hold can only expire
+ *   active ──▶ committed | released | expired        one way, once; a due hold can only expire (I11)
  *
  * Happy path: the hold is visible and active, all its counted rows are locked; each yields one entry.
  * Failure modes: a due hold is expired by whoever finds it, whatever was asked. Missing locks are asked for. A hold that
@@ -38,11 +38,9 @@ bool hold_due(const struct run *run, const struct hold *hold)
 void hold_end(struct run *run, struct hold *hold, enum reservation_state state, const struct author *author,
               struct line *ret_lines)
 {
-	CHECK(hold->reservation.state == RESERVATION_ACTIVE);   /* I4: one end */
+	CHECK(hold->reservation.state == RESERVATION_ACTIVE); /* one end, and for ever (I11) */
 	bool commit = state == RESERVATION_COMMITTED;
-	enum ledger_kind kind = commit                          ? LEDGER_COMMIT
-	                        : state == RESERVATION_RELEASED ? LEDGER_RELEASE
-	                                                        : LEDGER_EXPIRE;
+	enum ledger_kind kind = commit ? LEDGER_COMMIT : state == RESERVATION_RELEASED ? LEDGER_RELEASE : LEDGER_EXPIRE;
 	for (size_t i = 0; i < hold->reservation.line_count; i++) {
 		const struct line *line = &hold->reservation.lines[i];
 		struct row *row = line->counted ? row_find(run, line->sku) : NULL;
@@ -74,7 +72,8 @@ bool hold_expire(struct run *run, struct hold *hold)
 		return false;
 	if (check == HOLD_UNLOCKED)
 		hold_need_locks(run, hold);
-	struct author author = {.channel = CHANNEL_SYSTEM, .reference = hold->reservation.reference,
+	struct author author = {.channel = CHANNEL_SYSTEM,
+	                        .reference = hold->reservation.reference,
 	                        .operation_id = hold->reservation.id};
 	hold_end(run, hold, RESERVATION_EXPIRED, &author, NULL);
 	run->expired_count++;
@@ -133,7 +132,7 @@ void row_secure(struct run *run, struct row *row, int64_t units, int64_t floor, 
 		due_list(run);
 	while (row_free(row, floor, own) < units) {
 		if (row->sku.figures.reserved - own <= 0 || row->reserved_found - own <= 0)
-			return;   /* nobody else's units; what this batch held is not due */
+			return; /* nobody else's units; what this batch held is not due */
 		if (!row->sku.holds_known) {
 			need_holds(run, row);
 			return;
@@ -234,8 +233,10 @@ void decide_commit(struct run *run, struct operation *op)
 	};
 	for (size_t i = 0; i < reservation->line_count; i++) {
 		const struct line *line = &reservation->lines[i];
-		checkout->lines[i] = (struct line){.sku = verdict_text(op->arena, line->sku), .quantity = line->quantity,
-		                                   .sku_id = line->sku_id, .counted = line->counted};
+		checkout->lines[i] = (struct line){.sku = verdict_text(op->arena, line->sku),
+		                                   .quantity = line->quantity,
+		                                   .sku_id = line->sku_id,
+		                                   .counted = line->counted};
 	}
 	struct author author = operation_author(op, reservation->reference, reservation->id);
 	hold_end(run, hold, RESERVATION_COMMITTED, &author, checkout->lines);

@@ -15,22 +15,22 @@ struct due {
 };
 
 struct row {
-	struct locked_sku sku;          /* the row as it shall be */
-	int64_t reserved_found;         /* before this batch */
+	struct locked_sku sku;  /* the row as it shall be */
+	int64_t reserved_found; /* before this batch */
 	bool changed;
 	bool refresh;
 	bool holds_needed;
-	struct due *due, **due_end;     /* earliest first; those that ended are dropped when met */
+	struct due *due, **due_end; /* earliest first; those that ended are dropped when met */
 };
 
 struct hold {
 	struct reservation reservation;
 	bool changed;
-	struct checkout *checkout;      /* made by a COMMIT of this batch */
+	struct checkout *checkout; /* made by a COMMIT of this batch */
 };
 
 struct sale {
-	const struct checkout *checkout;   /* as found; from the first cancellation on: as it shall be */
+	const struct checkout *checkout; /* as found; from the first cancellation on: as it shall be */
 	bool changed;
 };
 
@@ -45,9 +45,9 @@ struct author {
 struct run {
 	const struct decision_input *input;
 	struct arena *arena;
-	struct row *rows;               /* as input->skus */
-	struct hold *holds;             /* as input->reservations */
-	struct sale *sales;             /* as input->checkouts */
+	struct row *rows;   /* as input->skus */
+	struct hold *holds; /* as input->reservations */
+	struct sale *sales; /* as input->checkouts */
 	bool due_listed;
 	bool needs_more;
 	struct text *locks_needed;
@@ -61,7 +61,7 @@ struct run {
 	size_t new_reservation_count;
 	struct checkout **new_checkouts;
 	size_t new_checkout_count;
-	struct sku_insert *inserts;     /* in code order */
+	struct sku_insert *inserts; /* in code order */
 	size_t insert_count;
 	struct operation **describes;
 	int64_t *describe_ids;
@@ -107,7 +107,7 @@ static inline int64_t row_free(const struct row *row, int64_t floor, int64_t own
 }
 
 /* one family of operations each */
-void decide_cart(struct run *run, struct operation *operation);       /* CHECKOUT, RESERVE */
+void decide_cart(struct run *run, struct operation *operation); /* CHECKOUT, RESERVE */
 void decide_commit(struct run *run, struct operation *operation);
 void decide_release(struct run *run, struct operation *operation);
 void decide_extend(struct run *run, struct operation *operation);

@@ -59,7 +59,8 @@ static bool cancel_quantities(struct operation *op, const struct checkout *check
 }
 
 /* The rows that take units back must be locked and have room. */
-static bool cancel_fits(struct run *run, struct operation *op, const struct checkout *checkout, const int64_t *quantities)
+static bool cancel_fits(struct run *run, struct operation *op, const struct checkout *checkout,
+                        const int64_t *quantities)
 {
 	bool locked = true;
 	for (size_t i = 0; i < checkout->line_count; i++) {
@@ -158,15 +159,17 @@ static void adjust_name(struct operation *op, const struct line *line, const str
 		return;
 	}
 	shortage->available = row->sku.figures.on_hand;
-	shortage->next_release_us = 0;   /* waiting would not help, and nobody may have looked it up */
+	shortage->next_release_us = 0; /* waiting would not help, and nobody may have looked it up */
 }
 
 /* True if every line may move. */
 static bool adjust_allowed(struct run *run, struct operation *op, struct row *const *rows)
 {
 	static const enum lu_error errors[] = {
-		[ADJUST_SHORT] = LU_INSUFFICIENT_STOCK,      [ADJUST_BEYOND] = LU_COUNT_OUT_OF_RANGE,
-		[ADJUST_MISMATCH] = LU_CHANGE_FROM_MISMATCH, [ADJUST_UNKNOWN] = LU_UNKNOWN_SKU,
+		[ADJUST_SHORT] = LU_INSUFFICIENT_STOCK,
+		[ADJUST_BEYOND] = LU_COUNT_OUT_OF_RANGE,
+		[ADJUST_MISMATCH] = LU_CHANGE_FROM_MISMATCH,
+		[ADJUST_UNKNOWN] = LU_UNKNOWN_SKU,
 	};
 	enum adjust_fault *faults = ARENA_ARRAY(run->arena, op->line_count, enum adjust_fault);
 	enum adjust_fault worst = ADJUST_FINE;
@@ -202,8 +205,7 @@ void decide_adjust(struct run *run, struct operation *op)
 		CHECK(adjust_delta(&op->lines[i], &rows[i]->sku.figures, &delta));
 		if (delta)
 			row_move(run, rows[i], op->lines[i].set ? LEDGER_SET : LEDGER_ADJUST, delta, 0, &author);
-		op->verdict.figures[op->verdict.figures_count++] =
-		        (struct sku_figures){op->lines[i].sku, rows[i]->sku.figures};
+		op->verdict.figures[op->verdict.figures_count++] = (struct sku_figures){op->lines[i].sku, rows[i]->sku.figures};
 	}
 }
 

@@ -137,11 +137,13 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 	inventory->loaders = loaders_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->writers = writers_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->reaper = reaper_start(config, inventory);
+	inventory->relay = relay_start(config, inventory->redis, inventory->epoch);
 	return inventory;
 }
 
 void inventory_stop(struct inventory *inventory)
 {
+	relay_stop(inventory->relay);
 	reaper_stop(inventory->reaper);
 	loaders_stop(inventory->loaders);
 	queue_close(inventory->queue);

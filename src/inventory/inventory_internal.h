@@ -5,6 +5,7 @@
 #include "inventory/batch.h"
 #include "inventory/loader.h"
 #include "inventory/reaper.h"
+#include "inventory/relay.h"
 
 struct inventory {
 	const struct config *config;
@@ -15,6 +16,7 @@ struct inventory {
 	struct loaders *loaders;
 	struct writers *writers;
 	struct reaper *reaper;
+	struct relay *relay;
 	const char *warnings[16];
 	size_t warning_count;
 };

@@ -33,8 +33,8 @@ static enum lu_error line_check(enum operation_kind kind, const struct line *lin
 		return line->quantity >= 1 && line->quantity <= LU_QUANTITY_MAX ? LU_OK : LU_INVALID_QUANTITY;
 	case OPERATION_ADJUST:
 		return line->quantity >= (line->set ? 0 : -LU_COUNT_MAX) && line->quantity <= LU_COUNT_MAX
-		               ? LU_OK
-		               : LU_INVALID_QUANTITY;
+		           ? LU_OK
+		           : LU_INVALID_QUANTITY;
 	default:
 		return LU_OK;
 	}
@@ -201,7 +201,7 @@ bool operation_needs_resolving(const struct operation *operation)
 	case OPERATION_RELEASE:
 	case OPERATION_EXTEND:
 	case OPERATION_EXPIRE:
-		return operation->sku_count == 0;   /* the reaper knows the SKUs of what it expires */
+		return operation->sku_count == 0; /* the reaper knows the SKUs of what it expires */
 	case OPERATION_CANCEL:
 		/* Of some lines too: all lines share one row, which the locks of all its SKUs protect. */
 		return true;
@@ -240,8 +240,9 @@ static uint64_t sku_claim(struct text sku)
 static void add_key_claim(struct operation *operation)
 {
 	if (operation->key.size)
-		operation->claims[operation->claim_count++] =
-		        (text_hash(operation->key) ^ (uint64_t)operation->principal.id * UINT64_C(0x9e3779b97f4a7c15)) & ~UINT64_C(1);
+		operation->claims[operation->claim_count++] = (text_hash(operation->key) ^ (uint64_t)operation->principal.id *
+		                                                                               UINT64_C(0x9e3779b97f4a7c15)) &
+		                                              ~UINT64_C(1);
 }
 
 void operation_claim(struct operation *operation)

@@ -3,7 +3,7 @@
  * Each claim that anybody waits for or works on has a *slot* with the FIFO of the operations waiting for it and the
  * writer it is lent to. An operation is *ready* when it is first in every of its slots and none of them is lent; ready
  * operations stand in a list by class, in the order in which they became so. This is the rule of the header without its scan:
- * whatever is not ready waits behind an earlier operation or for another writer.
+ * whatever is not ready waits behind an earlier operation or for another writer (I13).
  *
  * Happy path: submit appends to the slots of its claims (ready at once if all were idle) and wakes a writer. Take pops
  * ready operations and lends their slots; what stands first behind them now, and needs nothing but what this batch has
@@ -42,29 +42,29 @@ struct slot;
 struct claim {
 	struct waiter *waiter;
 	struct slot *slot;
-	struct claim *next, *previous;   /* in the slot */
-	struct claim *sibling;           /* of the same waiter; also the free list */
-	bool exclusive;                  /* not even in the same batch */
+	struct claim *next, *previous; /* in the slot */
+	struct claim *sibling;         /* of the same waiter; also the free list */
+	bool exclusive;                /* not even in the same batch */
 };
 
 struct slot {
 	uint64_t hash;
-	uint32_t lent_to;                /* a writer, or NOBODY */
+	uint32_t lent_to; /* a writer, or NOBODY */
 	struct claim *first, *last;
-	struct slot *chain;              /* in the bucket; also the free list */
-	struct slot *lent_next;          /* of the same writer */
+	struct slot *chain;     /* in the bucket; also the free list */
+	struct slot *lent_next; /* of the same writer */
 };
 
 /* An operation that waits. */
 struct waiter {
 	struct operation *operation;
-	int64_t sequence;                /* of arrival; returned ones get earlier numbers */
+	int64_t sequence; /* of arrival; returned ones get earlier numbers */
 	enum class class;
-	bool ready;                      /* on its class's list */
-	bool candidate;                  /* on the list of a take */
-	size_t behind;                   /* claims in which it is not the first */
+	bool ready;     /* on its class's list */
+	bool candidate; /* on the list of a take */
+	size_t behind;  /* claims in which it is not the first */
 	struct claim *claims;
-	TAILQ_ENTRY(waiter) entry;       /* on the one or the other */
+	TAILQ_ENTRY(waiter) entry; /* on the one or the other */
 	struct waiter *free_next;
 };
 TAILQ_HEAD(waiters, waiter);
@@ -75,7 +75,7 @@ struct block {
 
 struct queue {
 	pthread_mutex_t mutex;
-	pthread_cond_t work;             /* something is ready, or the end has come */
+	pthread_cond_t work; /* something is ready, or the end has come */
 	size_t length, keeper_room, depth;
 	unsigned writers, blocked_running;
 	int64_t sequence_last, sequence_first;
@@ -196,10 +196,8 @@ static void slot_prepend(struct slot *slot, struct claim *claim)
 
 /* --- who is ready ---------------------------------------------------------------------------------------------------- */
 
-static enum class class_of(const struct operation *operation)
-{
-	if (operation->blocked_claim)
-		return CLASS_BLOCKED;
+static enum class class_of(const struct operation *operation) {
+	if (operation->blocked_claim) return CLASS_BLOCKED;
 	return operation->kind == OPERATION_SKU_PUT ? CLASS_SKU_PUT : CLASS_ORDINARY;
 }
 
@@ -237,18 +235,13 @@ static void ready_remove(struct queue *queue, struct waiter *waiter)
 }
 
 /* The class whose first ready operation came earliest; at most half the writers wait for strangers' locks. */
-static enum class class_next(const struct queue *queue)
-{
-	unsigned blocked_max = queue->writers > 1 ? queue->writers / 2 : 1;
-	enum class best = CLASS_COUNT;
-	for (enum class class = 0; class < CLASS_COUNT; class++) {
+static enum class class_next(const struct queue *queue) {
+	unsigned blocked_max = queue->writers > 1 ? queue->writers / 2 : 1; enum class best = CLASS_COUNT;
+	for (enum class class = 0; class < CLASS_COUNT; class ++){
 		const struct waiter *first = TAILQ_FIRST(&queue->ready[class]);
-		if (!first || (class == CLASS_BLOCKED && queue->blocked_running >= blocked_max))
-			continue;
-		if (best == CLASS_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence)
-			best = class;
-	}
-	return best;
+		if (!first || (class == CLASS_BLOCKED && queue->blocked_running >= blocked_max)) continue;
+		if (best == CLASS_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence) best = class;}
+return best;
 }
 
 static void wake_if_work(struct queue *queue)
@@ -329,7 +322,7 @@ struct take {
 	uint64_t blocked_claim;
 	size_t lines;
 	size_t count;
-	struct waiters candidates;       /* ready for this batch and no other, in the order found */
+	struct waiters candidates; /* ready for this batch and no other, in the order found */
 };
 
 static size_t lines_of(const struct operation *operation)
@@ -356,7 +349,7 @@ static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
 		if (slot->first)
 			slot->first->waiter->behind--;
 		if (slot->lent_to != NOBODY)
-			continue;   /* by an operation before it in this batch */
+			continue; /* by an operation before it in this batch */
 		slot->lent_to = take->writer;
 		slot->lent_next = NULL;
 		*queue->lent_end[take->writer] = slot;
@@ -388,7 +381,7 @@ static struct waiter *take_next(struct queue *queue, struct take *take)
 	struct waiter *ready = TAILQ_FIRST(&queue->ready[take->class]), *candidate = TAILQ_FIRST(&take->candidates);
 	struct waiter *next = ready && (!candidate || ready->sequence < candidate->sequence) ? ready : candidate;
 	if (next && !fits(take, next) && next == ready)
-		next = candidate;   /* of the blocked ones, only one SKU's travel together */
+		next = candidate; /* of the blocked ones, only one SKU's travel together */
 	if (!next || !fits(take, next))
 		return NULL;
 	if (next == ready) {
@@ -478,7 +471,7 @@ struct queue *queue_new(size_t length, unsigned writers)
 	if (queue->keeper_room > length / 2)
 		queue->keeper_room = length / 2;
 	queue->writers = writers;
-	for (enum class class = 0; class < CLASS_COUNT; class++)
+	for (enum class class = 0; class < CLASS_COUNT; class ++)
 		TAILQ_INIT(&queue->ready[class]);
 	size_t buckets = 1024;
 	while (buckets < length * 2)

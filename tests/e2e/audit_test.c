@@ -160,18 +160,18 @@ static void a_sound_database_is_sound(void **state)
 
 static void an_oversold_row_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET on_hand = 1 WHERE code = 'A'", "range on_hand", "A: on_hand 1, reserved 2");
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 1 WHERE code = 'A'", "range on_hand", "A: on_hand 1, reserved 2");
 }
 
 static void a_count_that_the_ledger_does_not_explain_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET on_hand = on_hand + 1 WHERE code = 'B'", "on_hand",
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = on_hand + 1 WHERE code = 'B'", "on_hand",
 	               "B: on_hand 6, the ledger sums up to 5");
 }
 
 static void a_reserved_count_without_its_hold_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET reserved = reserved + 1 WHERE code = 'B'", "reserved",
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = reserved + 1 WHERE code = 'B'", "reserved",
 	               "B: reserved 2, live holds 1, the ledger sums up to 1");
 }
 
@@ -197,12 +197,12 @@ static void a_balance_that_does_not_follow_is_seen_though_the_sum_is_right(void 
 
 static void a_version_that_is_missing_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET version = 3 WHERE code = 'B'", "versions",
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 3 WHERE code = 'B'", "versions",
 	               "B: version 3, 2 entries, the last has version 2");
 	assert_seen_by(
 		"UPDATE lastunit.ledger SET version = 9 WHERE sku_id = 1 AND version = 8;"
 		"UPDATE lastunit.reservation SET versions = '{9,2}' WHERE state = 1;"
-		"UPDATE lastunit.sku SET version = 9 WHERE code = 'A'",
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 9 WHERE code = 'A'",
 		"versions", "A: version 9, 8 entries");
 	assert_seen_by(
 		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
@@ -224,7 +224,7 @@ static void a_reservation_that_ended_otherwise_than_it_says_is_seen(void **state
 		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
 		" reserved_after, operation_id, channel) VALUES"
 		" (1, 9, 8, 0, 3, 6, 5, NULL, 7), (1, 10, 6, 0, -3, 6, 2, '00000000-0000-7000-8000-000000000001', 9);"
-		"UPDATE lastunit.sku SET version = 10 WHERE code = 'A'",
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 10 WHERE code = 'A'",
 		"ends", "1 commits, 0 releases, 1 expiries");
 	assert_seen_by("UPDATE lastunit.reservation SET quantities = '{2}' WHERE state = 3", "ends",
 	               "0 of its 1 counted lines");
@@ -269,12 +269,12 @@ static void pages_are_walked_to_the_end(void **state)
 		" SELECT id, 1, 1, 1, 0, 1, 0, 7 FROM lastunit.sku WHERE code LIKE 'M%';"
 		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel)"
 		" SELECT 2, n, 8, 1, 0, 5 + n - 2, 1, 7 FROM generate_series(3, 45000) n;"
-		"UPDATE lastunit.sku SET version = 45000, on_hand = 45003 WHERE id = 2;"
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 45000, on_hand = 45003 WHERE id = 2;"
 		"INSERT INTO lastunit.checkout (id, created_at, principal_id, channel, sku_ids, quantities, counted, versions, cancelled)"
 		" SELECT gen_random_uuid(), now(), 1, 1, '{1}', '{1}', '{f}', '{0}', '{0}' FROM generate_series(1, 4100);";
 	char sql[3000];
 	assert_seen_by(many, "", "\"checkouts\": 4102");
-	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET on_hand = 2 WHERE code = 'M2500'", many);
+	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 2 WHERE code = 'M2500'", many);
 	assert_seen_by(sql, "on_hand", "M2500: on_hand 2");
 	snprintf(sql, sizeof sql, "%sUPDATE lastunit.ledger SET on_hand_after = 1 WHERE version = 45000", many);
 	assert_seen_by(sql, "balances", "B version 45000");
