@@ -34,6 +34,7 @@ static const struct subcommand subcommands[] = {
 	{"key", cmd_key, "create, list, rotate and revoke API keys"},
 	{"import", cmd_import, "load stock from a CSV file"},
 	{"audit", cmd_audit, "check every promise against the ledger"},
+	{"flush", cmd_flush, "close the cache epoch by hand"},
 	{"replay", cmd_replay, "sell a file of real orders through every channel at once"},
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])

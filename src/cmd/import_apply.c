@@ -22,12 +22,11 @@
 #include "base/text.h"
 #include "inventory/coherence.h"
 #include "lastunit/decide.h"
-#include "store/epoch.h"
+#include "inventory/epoch.h"
 #include "store/idempotency.h"
 #include "store/tx.h"
 
 #define ATTEMPTS_MAX 8
-#define DRIFT_PERCENT 1 /* rho, as in inventory/epoch.c */
 #define KIND_IMPORT 100 /* idempotency.kind: beside enum operation_kind, for no operation is looked up there */
 
 static const struct pg_statement principal_find = {"import_principal_find",
@@ -263,17 +262,9 @@ static enum lu_error write_key(struct import *in, int64_t at_us)
 
 /* --- the cache ------------------------------------------------------------------------------------------------------- */
 
-/* open → closing, wait until no lease on it can be left, closing → closed. */
 static enum lu_error close_epoch(struct import *in)
 {
-	bool moved;
-	struct text namespace = text_of(in->namespace);
-	enum lu_error error = epoch_close(in->pg, namespace, in->options->deadline_ns, &moved);
-	if (error)
-		return fail(in, error);
-	int64_t lease_ns = in->options->config->lease_ms * NS_PER_MS;
-	clock_sleep_until(clock_boottime_ns() + lease_ns + lease_ns * DRIFT_PERCENT / 100 + NS_PER_MS);
-	error = epoch_closed(in->pg, namespace, in->options->deadline_ns, &moved);
+	enum lu_error error = epoch_close_by_hand(in->pg, in->options->config->lease_ms, in->options->deadline_ns);
 	in->closed = true;
 	return error ? fail(in, error) : LU_OK;
 }

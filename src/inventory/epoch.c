@@ -24,6 +24,7 @@
 #define DRIFT_PERCENT 1                     /* rho: clocks drift by less */
 #define PAST_MAX 16                         /* namespaces remembered as past */
 #define PROBE_MS 250
+#define OPEN_AGAIN_MS_MAX 8000
 #define REOPEN_MS_MAX 60000
 #define STABLE_MS 60000                     /* trouble again within this doubles the wait before opening */
 #define DATABASE_MS 1000                    /* limit of one question of the keeper's */
@@ -61,6 +62,7 @@ struct epoch {
 	char candidate[CELL_NAMESPACE_BYTES + 1];       /* the namespace being probed; "" none */
 	char candidate_identity[160];
 	int64_t well_since_ns, next_probe_ns;
+	int64_t open_again_ms;                          /* after an opening that had to wait for a writer; 0: none */
 	int64_t reopen_ms, trouble_ns;                  /* wait before opening; when an open epoch last ended */
 };
 
@@ -70,9 +72,14 @@ static int64_t lease_ns(const struct epoch *e)
 }
 
 /* L(1+rho) */
+static int64_t drifted(int64_t ns)
+{
+	return ns + ns * DRIFT_PERCENT / 100 + NS_PER_MS;
+}
+
 static int64_t lease_wait_ns(const struct epoch *e)
 {
-	return lease_ns(e) + lease_ns(e) * DRIFT_PERCENT / 100 + NS_PER_MS;
+	return drifted(lease_ns(e));
 }
 
 static void copy_namespace(char to[CELL_NAMESPACE_BYTES + 1], const char *from)
@@ -379,8 +386,16 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	bool moved = false;
 	enum lu_error error = epoch_open(e->pg, namespace_text(old), namespace_text(e->candidate),
 	                                 text_of(e->candidate_identity), deadline_in_ms(DATABASE_MS), &moved);
-	if (error)
-		return;   /* writers were in flight for too long, or PostgreSQL is away: the next round tries again */
+	if (error) {
+		/* A transaction is in flight for long (an import), or PostgreSQL is away. Each try stops new writers for a
+		 * moment, so they come at growing distances. */
+		e->open_again_ms = e->open_again_ms ? 2 * e->open_again_ms : PROBE_MS;
+		if (e->open_again_ms > OPEN_AGAIN_MS_MAX)
+			e->open_again_ms = OPEN_AGAIN_MS_MAX;
+		e->next_probe_ns = clock_boottime_ns() + e->open_again_ms * NS_PER_MS;
+		return;
+	}
+	e->open_again_ms = 0;
 	if (moved) {
 		metric_add(METRIC_EPOCH_OPENS, 1);
 		log_event(LOG_INFO, "epoch_open namespace=%s", e->candidate);
@@ -499,4 +514,24 @@ void epoch_stop(struct epoch *e)
 	pthread_cond_destroy(&e->sweep);
 	pthread_mutex_destroy(&e->mutex);
 	free(e);
+}
+
+/* --- by hand ------------------------------------------------------------------------------------------------------------------ */
+
+enum lu_error epoch_close_by_hand(struct pg *pg, int64_t lease_ms, int64_t deadline_ns)
+{
+	struct arena arena;
+	arena_init(&arena, 1024);
+	struct epoch_row row;
+	bool moved;
+	enum lu_error error = epoch_lease_read(pg, &arena, deadline_ns, &row);
+	if (!error && row.state != EPOCH_CLOSED) {
+		error = epoch_close(pg, row.namespace, deadline_ns, &moved);
+		if (!error) {
+			clock_sleep_until(clock_boottime_ns() + drifted(lease_ms * NS_PER_MS));
+			error = epoch_closed(pg, row.namespace, deadline_ns, &moved);
+		}
+	}
+	arena_done(&arena);
+	return error;
 }

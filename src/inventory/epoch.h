@@ -40,4 +40,8 @@ void epoch_report(struct epoch *epoch, const char *namespace, const char *reason
 enum lu_error epoch_wait_closed(struct epoch *epoch, const char *namespace, const char *reason, int64_t deadline_ns)
         LU_MUST_CHECK;
 
+/* For commands that run beside the service: closes the epoch that stands in the row, waiting L(1+rho) in between, on a
+ * connection of their own. LU_OK too when it was closed already. */
+enum lu_error epoch_close_by_hand(struct pg *pg, int64_t lease_ms, int64_t deadline_ns) LU_MUST_CHECK;
+
 #endif
