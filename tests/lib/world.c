@@ -21,7 +21,8 @@ const struct principal world_telegram = {2, CHANNEL_TELEGRAM, SCOPE_READ | SCOPE
 const struct principal world_agent = {3, CHANNEL_AGENT, SCOPE_READ | SCOPE_SELL};
 const struct principal world_pos = {4, CHANNEL_POS, SCOPE_READ | SCOPE_SELL};
 const struct principal world_site = {5, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS};
-const struct principal world_admin = {6, CHANNEL_ADMIN, SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN};
+const struct principal world_admin = {6, CHANNEL_ADMIN,
+                                      SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN};
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
@@ -79,7 +80,8 @@ void world_sku(struct world *w, char code, int64_t on_hand)
 {
 	struct world_sku *sku = &w->skus[code - 'A'];
 	assert_int_equal(sku->row.id, 0);
-	sku->row = (struct locked_sku){.id = code - 'A' + 1, .code = {&letters[code - 'A'], 1},
+	sku->row = (struct locked_sku){.id = code - 'A' + 1,
+	                               .code = {&letters[code - 'A'], 1},
 	                               .figures = {.version = 1, .on_hand = on_hand, .tracked = true}};
 	sku->entries = 1;
 	sku->on_hand_sum = on_hand;
@@ -102,7 +104,7 @@ struct world_hold *world_hold(struct world *w, struct uuid id)
 {
 	for (size_t i = 0; i < w->hold_count; i++)
 		if (uuid_equal(&w->holds[i].row.id, &id)) {
-			w->holds[i].row.lines = w->holds[i].lines;   /* the array may have moved */
+			w->holds[i].row.lines = w->holds[i].lines; /* the array may have moved */
 			if (w->holds[i].row.reference.data)
 				w->holds[i].row.reference.data = w->holds[i].reference;
 			return &w->holds[i];
@@ -136,14 +138,14 @@ struct text world_ledger(struct world *w, char code)
 	return all;
 }
 
-/* --- the invariants of the README -------------------------------------------------------------------------------------- */
+/* --- what must always hold -------------------------------------------------------------------------------------- */
 
 static void check_invariants(struct world *w)
 {
 	int64_t live[26] = {0};
 	for (size_t i = 0; i < w->hold_count; i++) {
 		const struct world_hold *h = &w->holds[i];
-		assert_in_range(h->ends, 0, 1);   /* I4 */
+		assert_in_range(h->ends, 0, 1);
 		assert_int_equal(h->ends == 0, h->row.state == RESERVATION_ACTIVE);
 		for (size_t j = 0; h->row.state == RESERVATION_ACTIVE && j < h->row.line_count; j++)
 			if (h->lines[j].counted)
@@ -152,11 +154,11 @@ static void check_invariants(struct world *w)
 	for (size_t i = 0; i < 26; i++) {
 		const struct world_sku *s = &w->skus[i];
 		const struct figures *f = &s->row.figures;
-		assert_true(0 <= f->reserved && f->reserved <= f->on_hand);   /* I1 */
-		assert_int_equal(f->reserved, live[i]);                       /* I2 */
-		assert_int_equal(f->on_hand, s->on_hand_sum);                 /* I3 */
+		assert_true(0 <= f->reserved && f->reserved <= f->on_hand);
+		assert_int_equal(f->reserved, live[i]);
+		assert_int_equal(f->on_hand, s->on_hand_sum);
 		assert_int_equal(f->reserved, s->reserved_sum);
-		assert_int_equal(f->version, s->entries);                     /* dense */
+		assert_int_equal(f->version, s->entries);
 	}
 }
 
@@ -276,7 +278,7 @@ static void apply_answers(struct world *w, const struct decision *d)
 
 struct inputs {
 	struct decision_input input;
-	struct text codes[26];           /* locked beside the operations' own */
+	struct text codes[26]; /* locked beside the operations' own */
 	size_t code_count;
 };
 
@@ -325,7 +327,8 @@ static void find_objects(struct world *w, struct inputs *in)
 {
 	struct arena *arena = in->input.arena;
 	size_t count = in->input.operation_count, holds = 0, sales = 0;
-	struct uuid *ids = ARENA_ARRAY(arena, count * 3, struct uuid), *sale_ids = ARENA_ARRAY(arena, count * 6, struct uuid);
+	struct uuid *ids = ARENA_ARRAY(arena, count * 3, struct uuid),
+				*sale_ids = ARENA_ARRAY(arena, count * 6, struct uuid);
 	for (size_t i = 0; i < count; i++) {
 		const struct operation *op = in->input.operations[i];
 		ids[holds++] = op->target;
@@ -462,8 +465,8 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 {
 	struct arena arena;
 	arena_init(&arena, 16384);
-	struct inputs in = {.input = {.arena = &arena, .now_us = w->now_us, .operations = operations,
-	                              .operation_count = count}};
+	struct inputs in = {
+		.input = {.arena = &arena, .now_us = w->now_us, .operations = operations, .operation_count = count}};
 	size_t limit = w->due_limit;
 	find_skus(w, &in);
 	find_objects(w, &in);
@@ -479,13 +482,13 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 			for (size_t i = 0; i < in.input.sku_count; i++)
 				for (size_t j = 0; in.input.skus[i].holds_known && j < d.needed_count; j++)
 					if (text_equal(in.input.skus[i].code, d.needed[j]))
-						limit *= 2;   /* asked again */
+						limit *= 2; /* asked again */
 			find_holds(w, &in, &d, limit);
 		} else {
 			w->relocks++;
 			for (size_t i = 0; i < d.needed_count; i++)
 				in.codes[in.code_count++] = sku_of(w, d.needed[i])->row.code;
-			find_skus(w, &in);   /* and the holds are unknown again */
+			find_skus(w, &in); /* and the holds are unknown again */
 			in.input.due_count = 0;
 		}
 		d = decide_and_compare(&in);
@@ -499,7 +502,8 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 
 /* --- operations ---------------------------------------------------------------------------------------------------------- */
 
-struct operation *world_operation(struct world *w, enum operation_kind kind, struct principal principal, const char *lines)
+struct operation *world_operation(struct world *w, enum operation_kind kind, struct principal principal,
+                                  const char *lines)
 {
 	struct operation *op = ARENA_NEW(w->arena, struct operation);
 	op->kind = kind;

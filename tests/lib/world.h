@@ -2,8 +2,9 @@
  *
  * Operations go through the real operation_prepare(), answers through the real answer_encode() and answer_decode().
  * Every decision is checked while it is applied: entries add up, versions are dense, nothing ends twice, the input is as
- * it was; and the batch's arena is gone before anybody looks at a verdict. After each batch the invariants I1 to I5 of
- * the README hold or the test fails. cmocka asserts inside: main thread only.
+ * it was; and the batch's arena is gone before anybody looks at a verdict. After each batch
+ * 0 <= reserved <= on_hand, reserved is what the live holds add up to, on_hand what the ledger adds up to, versions are
+ * dense and no hold has ended twice, or the test fails. cmocka asserts inside: main thread only.
  *
  * A cart is written "A2 B1": codes are one capital letter. Ids are numbers, in order of their making.
  */
@@ -20,7 +21,7 @@
 
 struct world_sku {
 	struct locked_sku row;
-	int64_t on_hand_sum, reserved_sum, entries;   /* by the ledger */
+	int64_t on_hand_sum, reserved_sum, entries; /* by the ledger */
 };
 
 struct world_hold {
@@ -44,15 +45,16 @@ struct world {
 	size_t hold_count, hold_room, sale_count, sale_room;
 	struct idempotency_row answers[64];
 	size_t answer_count;
-	struct ledger_entry ledger[WORLD_LEDGER_MAX];   /* the newest */
+	struct ledger_entry ledger[WORLD_LEDGER_MAX]; /* the newest */
 	size_t ledger_count;
 	uint64_t last_id;
-	size_t due_limit;              /* what the first look-up of due holds brings; doubled when asked again */
-	size_t lookups, relocks;       /* how often decide() asked for more, so far */
-	struct arena *arena;           /* of operations and of what answers keep */
+	size_t due_limit;        /* what the first look-up of due holds brings; doubled when asked again */
+	size_t lookups, relocks; /* how often decide() asked for more, so far */
+	struct arena *arena;     /* of operations and of what answers keep */
 };
 
-extern const struct principal world_web, world_telegram, world_agent, world_pos, world_site /* has `orders` */, world_admin;
+extern const struct principal world_web, world_telegram, world_agent, world_pos, world_site /* has `orders` */,
+	world_admin;
 
 struct world *world_new(void);
 void world_free(struct world *world);

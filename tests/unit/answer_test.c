@@ -63,7 +63,12 @@ static struct verdict there_and_back(struct operation *op, const struct reservat
 static struct line *two_lines(int64_t cancelled)
 {
 	struct line *lines = ARENA_ARRAY(&arena, 2, struct line);
-	lines[0] = (struct line){.sku = TEXT("A"), .quantity = 3, .sku_id = 1, .counted = true, .version = 9, .cancelled = cancelled};
+	lines[0] = (struct line){.sku = TEXT("A"),
+	                         .quantity = 3,
+	                         .sku_id = 1,
+	                         .counted = true,
+	                         .version = 9,
+	                         .cancelled = cancelled};
 	lines[1] = (struct line){.sku = TEXT("B"), .quantity = 1, .sku_id = 2};
 	return lines;
 }
@@ -71,15 +76,22 @@ static struct line *two_lines(int64_t cancelled)
 static struct checkout *checkout_of(const struct operation *op, int64_t cancelled)
 {
 	struct checkout *checkout = ARENA_NEW(&arena, struct checkout);
-	*checkout = (struct checkout){.id = op->verdict.object_id, .reference = TEXT("ref"), .lines = two_lines(cancelled), .line_count = 2};
+	*checkout = (struct checkout){.id = op->verdict.object_id,
+	                              .reference = TEXT("ref"),
+	                              .lines = two_lines(cancelled),
+	                              .line_count = 2};
 	return checkout;
 }
 
 static struct reservation *reservation_of(const struct operation *op, enum reservation_state state, int64_t expires_us)
 {
 	struct reservation *reservation = ARENA_NEW(&arena, struct reservation);
-	*reservation = (struct reservation){.id = op->verdict.object_id, .state = state, .expires_us = expires_us,
-	                                    .ended_us = state == RESERVATION_ACTIVE ? 0 : 77, .lines = two_lines(0), .line_count = 2};
+	*reservation = (struct reservation){.id = op->verdict.object_id,
+	                                    .state = state,
+	                                    .expires_us = expires_us,
+	                                    .ended_us = state == RESERVATION_ACTIVE ? 0 : 77,
+	                                    .lines = two_lines(0),
+	                                    .line_count = 2};
 	if (state == RESERVATION_COMMITTED)
 		reservation->checkout_id = uuid_new();
 	return reservation;
@@ -92,7 +104,7 @@ static void a_plain_sale_needs_no_detail(void **state)
 	struct idempotency_row row;
 	struct uuid id;
 	op->verdict.checkout = checkout_of(op, 0);
-	struct verdict v = there_and_back(op, NULL, checkout_of(op, 2), &row);   /* two cancelled since */
+	struct verdict v = there_and_back(op, NULL, checkout_of(op, 2), &row); /* two cancelled since */
 	assert_null(row.detail.data);
 	assert_int_equal(row.principal_id, 7);
 	assert_true(text_equal(row.key, TEXT("key")));
@@ -153,7 +165,8 @@ static void refusals_keep_every_failing_line(void **state)
 	struct operation *op = answered(OPERATION_CHECKOUT, LU_INSUFFICIENT_STOCK);
 	struct idempotency_row row;
 	struct uuid id;
-	struct shortage shortages[] = {{TEXT("A \"quoted\" \xc3\xa9"), LU_QUANTITY_MAX, LU_COUNT_MAX, 3, INT64_C(1700000000123456)},
+	struct shortage shortages[] = {{TEXT("A \"quoted\" \xc3\xa9"), LU_QUANTITY_MAX, LU_COUNT_MAX, 3,
+	                                INT64_C(1700000000123456)},
 	                               {TEXT("B"), 1, 0, 0, 0}};
 	op->verdict.shortages = shortages;
 	op->verdict.shortage_count = 2;
@@ -167,7 +180,7 @@ static void refusals_keep_every_failing_line(void **state)
 	assert_int_equal(v.shortages[0].held, 3);
 	assert_int_equal(v.shortages[0].next_release_us, INT64_C(1700000000123456));
 	assert_true(text_equal(v.detail, TEXT("a sentence")));
-	row.detail = (struct text){0};   /* pruned after a day: told without lines */
+	row.detail = (struct text){0}; /* pruned after a day: told without lines */
 	assert_int_equal(answer_decode(&arena, &row, NULL, NULL, &v), LU_OK);
 	assert_int_equal(v.error, LU_INSUFFICIENT_STOCK);
 	assert_int_equal(v.shortage_count, 0);
@@ -176,8 +189,9 @@ static void refusals_keep_every_failing_line(void **state)
 static void a_refusal_needs_no_object(void **state)
 {
 	(void)state;
-	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_RESERVE, OPERATION_COMMIT, OPERATION_RELEASE,
-	                                            OPERATION_EXTEND,   OPERATION_CANCEL,  OPERATION_EXPIRE};
+	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_RESERVE, OPERATION_COMMIT,
+	                                            OPERATION_RELEASE,  OPERATION_EXTEND,  OPERATION_CANCEL,
+	                                            OPERATION_EXPIRE};
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		struct idempotency_row row;
 		struct uuid id;
@@ -227,16 +241,24 @@ static void a_row_that_cannot_be_read_is_an_error(void **state)
 	struct verdict v = {.at_us = -1};
 	op->verdict.checkout = checkout_of(op, 1);
 	answer_encode(&arena, op, &good);
-	static const char *const wrong[] = {"", "x", "[]", "{\"cancelled\":[1]}", "{\"cancelled\":[1,\"2\"]}", "{\"cancelled\":7}",
+	static const char *const wrong[] = {"",
+	                                    "x",
+	                                    "[]",
+	                                    "{\"cancelled\":[1]}",
+	                                    "{\"cancelled\":[1,\"2\"]}",
+	                                    "{\"cancelled\":7}",
 	                                    "{\"cancelled\":[1,0,0]}",
-	                                    "{\"shortages\":[[1,2,3,4,5]]}", "{\"shortages\":{}}", "{\"shortages\":[[\"A\",1]]}",
-	                                    "{\"figures\":[[\"A\",1,2,3,4,5]]}", "{\"text\":1}"};
+	                                    "{\"shortages\":[[1,2,3,4,5]]}",
+	                                    "{\"shortages\":{}}",
+	                                    "{\"shortages\":[[\"A\",1]]}",
+	                                    "{\"figures\":[[\"A\",1,2,3,4,5]]}",
+	                                    "{\"text\":1}"};
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		row = good;
 		row.detail = text_of(wrong[i]);
 		assert_int_equal(answer_decode(&arena, &row, NULL, checkout_of(op, 1), &v), LU_INTERNAL);
 	}
-	assert_int_equal(answer_decode(&arena, &good, NULL, NULL, &v), LU_INTERNAL);   /* its checkout is missing */
+	assert_int_equal(answer_decode(&arena, &good, NULL, NULL, &v), LU_INTERNAL); /* its checkout is missing */
 	row = good;
 	row.status = TEXT("a_code_of_tomorrow");
 	assert_int_equal(answer_decode(&arena, &row, NULL, checkout_of(op, 1), &v), LU_INTERNAL);
@@ -248,11 +270,12 @@ static void a_row_that_cannot_be_read_is_an_error(void **state)
 	row.detail = TEXT("{\"state\":9,\"ended_us\":1}");
 	assert_int_equal(answer_decode(&arena, &row, release->verdict.reservation, NULL, &v), LU_INTERNAL);
 	row.detail = (struct text){0};
-	assert_int_equal(answer_decode(&arena, &row, reservation_of(other, RESERVATION_RELEASED, 1), NULL, &v), LU_INTERNAL);
+	assert_int_equal(answer_decode(&arena, &row, reservation_of(other, RESERVATION_RELEASED, 1), NULL, &v),
+	                 LU_INTERNAL);
 	struct operation *adjust = answered(OPERATION_ADJUST, LU_OK);
 	answer_encode(&arena, adjust, &row);
-	assert_int_equal(answer_decode(&arena, &row, NULL, NULL, &v), LU_INTERNAL);   /* its figures are missing */
-	assert_int_equal(v.at_us, -1);   /* untouched on failure */
+	assert_int_equal(answer_decode(&arena, &row, NULL, NULL, &v), LU_INTERNAL); /* its figures are missing */
+	assert_int_equal(v.at_us, -1);                                              /* untouched on failure */
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_arena, free_arena)

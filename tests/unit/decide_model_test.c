@@ -2,8 +2,8 @@
  *
  * The model keeps no counters: what is reserved is added up from the live holds each time. It decides one operation after
  * another; the real thing is given the same operations one by one, or several as one batch, with due holds told in
- * slices. Verdicts, shortages, figures, holds and checkouts must agree, and world.c checks the invariants I1 to I5 after
- * each batch. A failing sequence is printed; LASTUNIT_TEST_SEED repeats a random run.
+ * slices. Verdicts, shortages, figures, holds and checkouts must agree, and world.c checks what must always hold
+ * after each batch. A failing sequence is printed; LASTUNIT_TEST_SEED repeats a random run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -134,7 +134,8 @@ static struct model_hold *model_hold(struct model *m, uint64_t id, const struct 
 	return NULL;
 }
 
-static void name_short(struct model *m, struct model_verdict *v, int sku, int64_t requested, int64_t available, int64_t held)
+static void name_short(struct model *m, struct model_verdict *v, int sku, int64_t requested, int64_t available,
+                       int64_t held)
 {
 	int64_t next_us = 0;
 	for (int i = 0; i < m->hold_count; i++) {
@@ -199,8 +200,11 @@ static void model_cart(struct model *m, const struct step *s, struct model_verdi
 		memcpy(sale->lines, lines, sizeof lines);
 	} else {
 		struct model_hold *h = &m->holds[m->hold_count++];
-		*h = (struct model_hold){.id = s->new_id, .principal = s->principal->id, .created_us = m->now_us,
-		                         .expires_us = m->now_us + s->ttl_s * WORLD_SECOND, .state = RESERVATION_ACTIVE,
+		*h = (struct model_hold){.id = s->new_id,
+		                         .principal = s->principal->id,
+		                         .created_us = m->now_us,
+		                         .expires_us = m->now_us + s->ttl_s * WORLD_SECOND,
+		                         .state = RESERVATION_ACTIVE,
 		                         .line_count = s->line_count};
 		memcpy(h->lines, lines, sizeof lines);
 	}
@@ -293,7 +297,7 @@ static void model_adjust(struct model *m, const struct step *s, struct model_ver
 		if (v->error == LU_CHANGE_FROM_MISMATCH) {
 			if (mismatch) {
 				name_short(m, v, sku, s->lines[i].change_from, m->skus[sku].on_hand, reserved(m, sku));
-				v->shortages[v->shortage_count - 1].next_release_us = 0;   /* waiting would not help */
+				v->shortages[v->shortage_count - 1].next_release_us = 0; /* waiting would not help */
 			}
 		} else if (delta[i] < 0 && free_of(m, sku, 0, 0) < -delta[i]) {
 			name_short(m, v, sku, -delta[i], free_of(m, sku, 0, 0), reserved(m, sku));
@@ -339,9 +343,11 @@ static struct operation *operation_of(struct world *w, struct step *s)
 	struct operation *op = world_operation(w, s->kind, *s->principal, NULL);
 	for (int i = 0; i < s->line_count; i++) {
 		static const char codes[] = "ABC";
-		op->lines[op->line_count++] = (struct line){
-			.sku = {&codes[s->lines[i].sku], 1}, .quantity = s->lines[i].quantity, .set = s->lines[i].set,
-			.change_from_given = s->lines[i].change_from_given, .change_from = s->lines[i].change_from};
+		op->lines[op->line_count++] = (struct line){.sku = {&codes[s->lines[i].sku], 1},
+		                                            .quantity = s->lines[i].quantity,
+		                                            .set = s->lines[i].set,
+		                                            .change_from_given = s->lines[i].change_from_given,
+		                                            .change_from = s->lines[i].change_from};
 	}
 	op->target = world_id(s->target);
 	op->other = world_id(s->other);
@@ -354,8 +360,8 @@ static struct operation *operation_of(struct world *w, struct step *s)
 	return op;
 }
 
-#define same(what, a, b)                                                                                           \
-	((a) == (b) ? true                                                                                             \
+#define same(what, a, b) \
+	((a) == (b) ? true   \
 	            : (print_message("%s: model %lld, decide() %lld\n", (what), (long long)(a), (long long)(b)), false))
 
 static bool same_verdict(const struct model_verdict *m, const struct verdict *v, bool alone)
@@ -365,7 +371,8 @@ static bool same_verdict(const struct model_verdict *m, const struct verdict *v,
 		const struct shortage *s = &v->shortages[i];
 		ok = same("short sku", m->shortages[i].sku, s->sku.data[0] - 'A') &&
 		     same("requested", m->shortages[i].requested, s->requested) &&
-		     same("available", m->shortages[i].available, s->available) && same("held", m->shortages[i].held, s->held) &&
+		     same("available", m->shortages[i].available, s->available) &&
+		     same("held", m->shortages[i].held, s->held) &&
 		     (!alone || same("next release", m->shortages[i].next_release_us, s->next_release_us));
 	}
 	return ok;
@@ -433,11 +440,17 @@ static uint64_t last_sale(const struct model *m)
 
 #define LETTERS 27
 #define TICK (LETTERS - 1)
-#define A(units, ...) {.sku = 0, .quantity = (units), ##__VA_ARGS__}
-#define B(units, ...) {.sku = 1, .quantity = (units), ##__VA_ARGS__}
+#define A(units, ...)                                \
+	{                                                \
+		.sku = 0, .quantity = (units), ##__VA_ARGS__ \
+	}
+#define B(units, ...)                                \
+	{                                                \
+		.sku = 1, .quantity = (units), ##__VA_ARGS__ \
+	}
 #define WHOLE(text, kind_, who, id) .name = (text), .kind = OPERATION_##kind_, .principal = &world_##who, .target = (id)
-#define LINES(text, kind_, who, ...)                                                                  \
-	.name = (text), .kind = OPERATION_##kind_, .principal = &world_##who, .lines = {__VA_ARGS__},     \
+#define LINES(text, kind_, who, ...)                                                              \
+	.name = (text), .kind = OPERATION_##kind_, .principal = &world_##who, .lines = {__VA_ARGS__}, \
 	.line_count = sizeof((struct step_line[]){__VA_ARGS__}) / sizeof(struct step_line)
 
 /* The letters of the alphabet; the last one lets the time pass. */
@@ -467,7 +480,7 @@ static struct step letter(const struct model *m, int which)
 		{LINES("adjust A-1 B-1", ADJUST, admin, A(-1), B(-1))},
 		{LINES("set A to 1", ADJUST, admin, A(1, .set = true))},
 		{LINES("set A from 2 to 0, B-1", ADJUST, admin, A(0, .set = true, .change_from_given = true, .change_from = 2),
-		       B(-1))},
+	           B(-1))},
 		{LINES("A untracked", SKU_PUT, admin, A(0)), .change = {.tracked_given = true, .tracked = false}},
 		{LINES("A tracked", SKU_PUT, admin, A(0)), .change = {.tracked_given = true, .tracked = true}},
 		{LINES("A keeps 1 back", SKU_PUT, admin, A(0)), .change = {.safety_stock_given = true, .safety_stock = 1}},
@@ -492,7 +505,8 @@ static void pass_time(struct model *m, struct world *w)
 
 static size_t sequences;
 
-static void explore(const struct model *m, const struct world *w, const int *letters, int letter_count, int depth, int depth_max)
+static void explore(const struct model *m, const struct world *w, const int *letters, int letter_count, int depth,
+                    int depth_max)
 {
 	for (int i = 0; depth < depth_max && i < letter_count; i++) {
 		struct model *next_m = malloc(sizeof *next_m);
@@ -603,11 +617,15 @@ static int64_t roll(int64_t bound)
 static struct step random_step(const struct model *m)
 {
 	static const struct principal *const principals[] = {&world_web, &world_pos, &world_site};
-	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_CHECKOUT, OPERATION_RESERVE, OPERATION_RESERVE,
-	                                            OPERATION_RESERVE,  OPERATION_COMMIT,   OPERATION_RELEASE, OPERATION_EXTEND,
-	                                            OPERATION_EXPIRE,   OPERATION_CANCEL,   OPERATION_ADJUST,  OPERATION_ADJUST,
+	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_CHECKOUT, OPERATION_RESERVE,
+	                                            OPERATION_RESERVE,  OPERATION_RESERVE,  OPERATION_COMMIT,
+	                                            OPERATION_RELEASE,  OPERATION_EXTEND,   OPERATION_EXPIRE,
+	                                            OPERATION_CANCEL,   OPERATION_ADJUST,   OPERATION_ADJUST,
 	                                            OPERATION_SKU_PUT};
-	struct step s = {.name = "random", .kind = kinds[roll(13)], .principal = principals[roll(3)], .ttl_s = 1 + roll(400)};
+	struct step s = {.name = "random",
+	                 .kind = kinds[roll(13)],
+	                 .principal = principals[roll(3)],
+	                 .ttl_s = 1 + roll(400)};
 	bool lines = s.kind == OPERATION_CHECKOUT || s.kind == OPERATION_RESERVE || s.kind == OPERATION_ADJUST ||
 	             (s.kind == OPERATION_CANCEL && roll(2)) || s.kind == OPERATION_SKU_PUT;
 	int first = (int)roll(SKUS);
@@ -651,7 +669,7 @@ static void random_batches_agree_with_the_model(void **state)
 		struct world *w = world_new();
 		start(m, w, roll(8), roll(8), roll(8));
 		for (int batch = 0; batch < 60; batch++) {
-			int count = roll(2) ? 1 : 1 + (int)roll(DEPTH_MAX);   /* alone, it has to ask for the locks of others */
+			int count = roll(2) ? 1 : 1 + (int)roll(DEPTH_MAX); /* alone, it has to ask for the locks of others */
 			struct step steps[DEPTH_MAX];
 			for (int i = 0; i < count; i++)
 				steps[i] = random_step(m);
@@ -665,7 +683,8 @@ static void random_batches_agree_with_the_model(void **state)
 		relocks += w->relocks;
 		world_free(w);
 	}
-	print_message("[          ] %zu operations, %zu look-ups of due holds, %zu of more locks\n", operations, lookups, relocks);
+	print_message("[          ] %zu operations, %zu look-ups of due holds, %zu of more locks\n", operations, lookups,
+	              relocks);
 	/* The paths that matter were walked. */
 	assert_true(lookups > 1000 && relocks > 100);
 	free(m);

@@ -36,7 +36,8 @@ static struct operation *cart(struct world *w, enum operation_kind kind, struct 
 	return op;
 }
 
-static struct operation *named(struct world *w, enum operation_kind kind, struct principal principal, struct uuid target)
+static struct operation *named(struct world *w, enum operation_kind kind, struct principal principal,
+                               struct uuid target)
 {
 	struct operation *op = world_operation(w, kind, principal, NULL);
 	op->target = target;
@@ -94,13 +95,13 @@ static void b01_last_unit_goes_to_one_cart_of_sixty(void **state)
 	for (size_t i = 0; i < 60; i++)
 		ops[i] = cart(w, OPERATION_CHECKOUT, *channels[i % 4], "A1");
 	world_batch(w, ops, 60);
-	expect_error(&ops[0]->verdict, LU_OK);   /* in order: the first that came */
+	expect_error(&ops[0]->verdict, LU_OK); /* in order: the first that came */
 	for (size_t i = 1; i < 60; i++)
 		expect_error(&ops[i]->verdict, LU_INSUFFICIENT_STOCK);
 	expect_figures(w, 'A', 0, 0);
 	expect_ledger(w, 'A', "sale -1 0");
 	assert_int_equal(w->sale_count, 1);
-	assert_int_equal(w->lookups, 0);   /* nothing is held: nothing to look up */
+	assert_int_equal(w->lookups, 0); /* nothing is held: nothing to look up */
 }
 
 static void b01_last_unit_is_held_once_then_committed(void **state)
@@ -119,7 +120,7 @@ static void b01_last_unit_is_held_once_then_committed(void **state)
 	const struct shortage *shortage = &ops[59]->verdict.shortages[0];
 	assert_int_equal(shortage->held, 1);
 	assert_int_equal(shortage->next_release_us, ops[0]->verdict.reservation->expires_us);
-	assert_int_equal(w->lookups, 0);   /* what this very batch held cannot be due */
+	assert_int_equal(w->lookups, 0); /* what this very batch held cannot be due */
 	expect_error(by_id(w, OPERATION_COMMIT, world_web, ops[0]->new_id), LU_OK);
 	expect_figures(w, 'A', 0, 0);
 	expect_ledger(w, 'A', "reserve 0 +1, commit -1 -1");
@@ -145,13 +146,14 @@ static void b04_a_sku_without_any_row_yet_is_held_once(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 1);
-	struct operation *ops[] = {cart(w, OPERATION_RESERVE, world_web, "A1"), cart(w, OPERATION_RESERVE, world_pos, "A1")};
+	struct operation *ops[] = {cart(w, OPERATION_RESERVE, world_web, "A1"),
+	                           cart(w, OPERATION_RESERVE, world_pos, "A1")};
 	world_batch(w, ops, 2);
 	expect_error(&ops[0]->verdict, LU_OK);
 	expect_error(&ops[1]->verdict, LU_INSUFFICIENT_STOCK);
 	struct verdict *unknown = hold(w, world_web, "A1 X1 Y2", 0);
 	expect_error(unknown, LU_UNKNOWN_SKU);
-	assert_int_equal(unknown->shortage_count, 2);   /* every unknown line, and only those */
+	assert_int_equal(unknown->shortage_count, 2); /* every unknown line, and only those */
 	assert_memory_equal(unknown->shortages[1].sku.data, "Y", 1);
 	assert_int_equal(unknown->shortages[1].requested, 2);
 	assert_int_equal(unknown->shortages[1].available, 0);
@@ -162,7 +164,8 @@ static void b05_the_second_hold_sees_the_first(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 10);
-	struct operation *ops[] = {cart(w, OPERATION_RESERVE, world_web, "A6"), cart(w, OPERATION_RESERVE, world_pos, "A6")};
+	struct operation *ops[] = {cart(w, OPERATION_RESERVE, world_web, "A6"),
+	                           cart(w, OPERATION_RESERVE, world_pos, "A6")};
 	world_batch(w, ops, 2);
 	expect_error(&ops[1]->verdict, LU_INSUFFICIENT_STOCK);
 	assert_int_equal(ops[1]->verdict.shortages[0].available, 4);
@@ -249,7 +252,7 @@ static void b08_a_losing_cart_leaves_nothing(void **state)
 		assert_int_equal(world_figures(w, (char)('B' + i))->version, 1);
 	}
 	assert_int_equal(w->hold_count, 1);
-	assert_int_equal(w->answer_count, 20);   /* the refusal is what is remembered */
+	assert_int_equal(w->answer_count, 20); /* the refusal is what is remembered */
 }
 
 static void b10_a_count_believed_too_long_ago_is_refused(void **state)
@@ -273,7 +276,7 @@ static void b10_a_count_believed_too_long_ago_is_refused(void **state)
 	expect_error(&ops[0]->verdict, LU_OK);
 	expect_error(&ops[1]->verdict, LU_CHANGE_FROM_MISMATCH);
 	expect_figures(w, 'A', 4, 0);
-	world_batch(w, ops, 1);   /* the winner again, with its key */
+	world_batch(w, ops, 1); /* the winner again, with its key */
 	assert_true(ops[0]->verdict.replayed);
 	assert_int_equal(ops[0]->verdict.figures[0].figures.on_hand, 4);
 	expect_figures(w, 'A', 4, 0);
@@ -298,9 +301,10 @@ static void b11_every_pair_of_outflows_takes_the_units_once(void **state)
 					ops[i] = named(w, OPERATION_COMMIT, world_web, old);
 					continue;
 				}
-				ops[i] = world_operation(w, outflow == RESERVE ? OPERATION_RESERVE
-				                            : outflow == SELL  ? OPERATION_CHECKOUT
-				                                               : OPERATION_ADJUST,
+				ops[i] = world_operation(w,
+				                         outflow == RESERVE ? OPERATION_RESERVE
+				                         : outflow == SELL  ? OPERATION_CHECKOUT
+				                                            : OPERATION_ADJUST,
 				                         outflow == RESERVE || outflow == SELL ? world_pos : world_admin, "A5");
 				ops[i]->lines[0].set = outflow == SET_ZERO;
 				if (outflow == MINUS || outflow == SET_ZERO)
@@ -311,7 +315,7 @@ static void b11_every_pair_of_outflows_takes_the_units_once(void **state)
 			const struct figures *f = world_figures(w, 'A');
 			int64_t taken = 5 - f->on_hand + f->reserved;
 			assert_int_equal(taken, 5);
-			bool idle = second == SET_ZERO && f->on_hand == 0;   /* set to what it already is */
+			bool idle = second == SET_ZERO && f->on_hand == 0; /* set to what it already is */
 			bool same = first == COMMIT && second == COMMIT;
 			if (!idle && !same && !(held && first != COMMIT))
 				expect_error(&ops[1]->verdict, LU_INSUFFICIENT_STOCK);
@@ -371,7 +375,7 @@ static void b15_a_late_payment_does_not_take_anothers_unit(void **state)
 	world_sku(w, 'A', 1);
 	struct uuid ra = hold(w, world_web, "A1", 1)->object_id;
 	pass_time(w, 1);
-	struct uuid rb = hold(w, world_pos, "A1", 60)->object_id;   /* it expires the due one itself */
+	struct uuid rb = hold(w, world_pos, "A1", 60)->object_id; /* it expires the due one itself */
 	assert_int_equal(state_of(w, ra), RESERVATION_EXPIRED);
 	expect_error(by_id(w, OPERATION_COMMIT, world_web, ra), LU_RESERVATION_EXPIRED);
 	expect_figures(w, 'A', 1, 1);
@@ -470,10 +474,10 @@ static void b21_only_as_many_due_holds_end_as_the_cart_is_short_of_earliest_firs
 	struct world *w = *state;
 	world_sku(w, 'A', 1000);
 	struct uuid ids[1000];
-	for (int i = 0; i < 1000; i++)   /* the later made, the earlier due */
+	for (int i = 0; i < 1000; i++) /* the later made, the earlier due */
 		ids[i] = hold(w, world_web, "A1", 2000 - i)->object_id;
 	pass_time(w, 3000);
-	w->due_limit = 3;   /* asked again and again */
+	w->due_limit = 3; /* asked again and again */
 	expect_error(sell(w, world_pos, "A10"), LU_OK);
 	expect_figures(w, 'A', 990, 990);
 	for (int i = 0; i < 1000; i++)
@@ -481,7 +485,7 @@ static void b21_only_as_many_due_holds_end_as_the_cart_is_short_of_earliest_firs
 	assert_in_range(w->lookups, 2, 4);
 }
 
-static void b21_a_cart_is_refused_only_when_no_due_hold_is_left(void **state)
+static void I11_b21_a_cart_is_refused_only_when_no_due_hold_is_left(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 10);
@@ -495,7 +499,7 @@ static void b21_a_cart_is_refused_only_when_no_due_hold_is_left(void **state)
 	assert_int_equal(refused->shortages[0].available, 5);
 	assert_int_equal(refused->shortages[0].held, 5);
 	assert_int_equal(refused->shortages[0].next_release_us, world_hold(w, alive)->row.expires_us);
-	expect_figures(w, 'A', 10, 5);   /* what was due has expired all the same */
+	expect_figures(w, 'A', 10, 5); /* what was due has expired all the same */
 	expect_error(sell(w, world_pos, "A5"), LU_OK);
 }
 
@@ -508,7 +512,7 @@ static void b21_a_due_hold_expires_under_all_its_locks_only(void **state)
 	hold(w, world_web, "A1 B2 C3", 10);
 	pass_time(w, 10);
 	expect_error(sell(w, world_pos, "A1"), LU_OK);
-	assert_int_equal(w->relocks, 1);   /* B and C asked for together */
+	assert_int_equal(w->relocks, 1); /* B and C asked for together */
 	expect_figures(w, 'A', 0, 0);
 	expect_figures(w, 'B', 5, 0);
 	expect_figures(w, 'C', 5, 0);
@@ -558,14 +562,14 @@ static void b21_a_hold_that_ends_for_one_line_serves_the_other_too(void **state)
 	expect_figures(w, 'B', 0, 0);
 }
 
-static void b22_the_time_read_after_the_locks_decides(void **state)
+static void I11_b22_the_time_read_after_the_locks_decides(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 1);
 	struct uuid r = hold(w, world_web, "A1", 60)->object_id;
-	struct operation *commit = named(w, OPERATION_COMMIT, world_web, r);   /* sent in time… */
+	struct operation *commit = named(w, OPERATION_COMMIT, world_web, r); /* sent in time… */
 	struct operation *expire = named(w, OPERATION_EXPIRE, world_pos, r);
-	pass_time(w, 60);                                                      /* …but the lock came at the very end */
+	pass_time(w, 60); /* …but the lock came at the very end */
 	struct operation *ops[] = {commit, expire};
 	world_batch(w, ops, 2);
 	expect_error(&commit->verdict, LU_RESERVATION_EXPIRED);
@@ -580,7 +584,7 @@ static void b22_one_microsecond_earlier_is_in_time(void **state)
 	world_sku(w, 'A', 1);
 	struct uuid r = hold(w, world_web, "A1", 60)->object_id;
 	w->now_us += 60 * WORLD_SECOND - 1;
-	expect_error(by_id(w, OPERATION_EXPIRE, world_pos, r), LU_OK);   /* not due: nothing happens */
+	expect_error(by_id(w, OPERATION_EXPIRE, world_pos, r), LU_OK); /* not due: nothing happens */
 	assert_int_equal(state_of(w, r), RESERVATION_ACTIVE);
 	expect_error(by_id(w, OPERATION_COMMIT, world_web, r), LU_OK);
 	expect_figures(w, 'A', 0, 0);
@@ -616,12 +620,12 @@ static void b25_own_units_do_not_block_their_owner(void **state)
 	r = v->object_id;
 	v = replace(w, world_web, "A5", r);
 	expect_error(v, LU_INSUFFICIENT_STOCK);
-	assert_int_equal(v->shortages[0].available, 4);   /* with those it holds itself */
-	assert_int_equal(v->shortages[0].held, 0);        /* by others */
+	assert_int_equal(v->shortages[0].available, 4); /* with those it holds itself */
+	assert_int_equal(v->shortages[0].held, 0);      /* by others */
 	expect_figures(w, 'A', 4, 3);
 	assert_int_equal(state_of(w, r), RESERVATION_ACTIVE);
 	expect_ledger(w, 'A', "reserve 0 +4, release 0 -4, reserve 0 +4, release 0 -4, reserve 0 +3");
-	assert_int_equal(w->lookups, 0);   /* only own units are held: there is nothing to look up */
+	assert_int_equal(w->lookups, 0); /* only own units are held: there is nothing to look up */
 }
 
 static void b25_own_units_count_before_anothers_due_hold_ends(void **state)
@@ -633,7 +637,7 @@ static void b25_own_units_count_before_anothers_due_hold_ends(void **state)
 		others[i] = hold(w, world_pos, "A1", 10 + i)->object_id;
 	struct uuid own = hold(w, world_web, "A4", 600)->object_id;
 	pass_time(w, 60);
-	expect_error(replace(w, world_web, "A8", own), LU_OK);   /* 3 free, 4 own: short of one */
+	expect_error(replace(w, world_web, "A8", own), LU_OK); /* 3 free, 4 own: short of one */
 	assert_int_equal(state_of(w, others[0]), RESERVATION_EXPIRED);
 	assert_int_equal(state_of(w, others[1]), RESERVATION_ACTIVE);
 	expect_figures(w, 'A', 10, 10);
@@ -645,7 +649,7 @@ static void b25_a_checkout_that_releases_sells_the_held_unit(void **state)
 	world_sku(w, 'A', 1);
 	world_sku(w, 'B', 3);
 	struct uuid r = hold(w, world_telegram, "A1 B2", 0)->object_id;
-	struct operation *op = world_operation(w, OPERATION_CHECKOUT, world_site, "A1 B3");   /* hold there, pay here */
+	struct operation *op = world_operation(w, OPERATION_CHECKOUT, world_site, "A1 B3"); /* hold there, pay here */
 	op->other = r;
 	op->reference = TEXT("order 9");
 	expect_error((world_run(w, op), &op->verdict), LU_OK);
@@ -737,9 +741,16 @@ static void b28_a_damaged_hold_stops_nobody_else(void **state)
 	struct locked_sku sku = w->skus[0].row;
 	sku.figures.reserved = 4;
 	sku.holds_known = true;
-	struct decision_input input = {.arena = &arena, .now_us = w->now_us, .skus = &sku, .sku_count = 1,
-	                               .reservations = rows, .reservation_count = 2, .due = rows, .due_count = 2,
-	                               .operations = ops, .operation_count = 4};
+	struct decision_input input = {.arena = &arena,
+	                               .now_us = w->now_us,
+	                               .skus = &sku,
+	                               .sku_count = 1,
+	                               .reservations = rows,
+	                               .reservation_count = 2,
+	                               .due = rows,
+	                               .due_count = 2,
+	                               .operations = ops,
+	                               .operation_count = 4};
 	struct decision d = decide(&input);
 	assert_int_equal(d.result, DECISION_MADE);
 	expect_error(&expire->verdict, LU_INTERNAL);
@@ -792,7 +803,7 @@ static void extend_never_shortens_and_writes_no_entry(void **state)
 	world_sku(w, 'A', 1);
 	struct uuid r = hold(w, world_web, "A1", 1000)->object_id;
 	int64_t expires_us = world_hold(w, r)->row.expires_us;
-	struct verdict *v = by_id(w, OPERATION_EXTEND, world_web, r);   /* 900 s, the channel's own */
+	struct verdict *v = by_id(w, OPERATION_EXTEND, world_web, r); /* 900 s, the channel's own */
 	expect_error(v, LU_OK);
 	assert_int_equal(v->reservation->expires_us, expires_us);
 	pass_time(w, 200);
@@ -846,7 +857,7 @@ static void an_untracked_sku_sells_without_moving(void **state)
 	expect_error(by_id(w, OPERATION_CANCEL, world_web, v->object_id), LU_OK);
 	expect_figures(w, 'A', 0, 0);
 	assert_int_equal(world_figures(w, 'A')->version, 1);
-	expect_error(adjust(w, 'A', 3), LU_OK);   /* its physical units may be stated */
+	expect_error(adjust(w, 'A', 3), LU_OK); /* its physical units may be stated */
 	expect_figures(w, 'A', 3, 0);
 	expect_error(adjust(w, 'A', -4), LU_INSUFFICIENT_STOCK);
 }
@@ -879,7 +890,7 @@ static void safety_stock_is_not_for_sale_but_may_be_corrected(void **state)
 	expect_error(sell(w, world_web, "A2"), LU_OK);
 	expect_error(adjust(w, 'A', -2), LU_OK);
 	v = sell(w, world_web, "A1");
-	assert_int_equal(v->shortages[0].available, 0);   /* never negative, though on_hand is below the safety stock */
+	assert_int_equal(v->shortages[0].available, 0); /* never negative, though on_hand is below the safety stock */
 	expect_figures(w, 'A', 1, 0);
 }
 
@@ -915,7 +926,7 @@ static void cancel_restocks_per_line_at_most_what_was_sold(void **state)
 	expect_error(cancel(w, sale, NULL), LU_OK);
 	expect_figures(w, 'A', 10, 0);
 	expect_figures(w, 'B', 10, 0);
-	v = cancel(w, sale, NULL);   /* nothing is left */
+	v = cancel(w, sale, NULL); /* nothing is left */
 	expect_error(v, LU_OK);
 	assert_int_equal(v->checkout->lines[1].cancelled, 5);
 	expect_error(cancel(w, sale, "A1"), LU_EXCEEDS_SOLD);
@@ -1058,9 +1069,9 @@ static void a_put_creates_once(void **state)
 	assert_true(ops[1]->verdict.created);
 	assert_true(world_figures(w, 'A')->tracked);
 	expect_error(&ops[2]->verdict, LU_SKU_EXISTS);
-	expect_error(&ops[3]->verdict, LU_OK);   /* sees the first, and has nothing to change */
+	expect_error(&ops[3]->verdict, LU_OK); /* sees the first, and has nothing to change */
 	assert_false(ops[3]->verdict.created);
-	expect_error(&ops[4]->verdict, LU_OVERLOADED);   /* cannot write before the row has its id; not stored */
+	expect_error(&ops[4]->verdict, LU_OVERLOADED); /* cannot write before the row has its id; not stored */
 	expect_figures(w, 'B', 7, 0);
 	assert_int_equal(w->answer_count, 4);
 }
@@ -1096,8 +1107,12 @@ static void titles_of_a_known_sku_are_told_with_its_id(void **state)
 	                           put(w, "D", (struct sku_change){.names_given = true})};
 	for (size_t i = 0; i < 2; i++)
 		assert_int_equal(world_prepare(w, ops[i]), LU_OK);
-	struct decision_input input = {.arena = &arena, .now_us = 1, .skus = &w->skus[2].row, .sku_count = 1,
-	                               .operations = ops, .operation_count = 2};
+	struct decision_input input = {.arena = &arena,
+	                               .now_us = 1,
+	                               .skus = &w->skus[2].row,
+	                               .sku_count = 1,
+	                               .operations = ops,
+	                               .operation_count = 2};
 	struct decision d = decide(&input);
 	assert_int_equal(d.describe_count, 1);
 	assert_ptr_equal(d.describes[0], ops[0]);
@@ -1114,10 +1129,11 @@ static void a_refresh_tells_the_figures_unless_they_change_anyway(void **state)
 	world_sku(w, 'A', 3);
 	world_sku(w, 'B', 4);
 	struct operation *ops[] = {cart(w, OPERATION_REFRESH, world_pos, "A"), cart(w, OPERATION_REFRESH, world_pos, "B"),
-	                           cart(w, OPERATION_REFRESH, world_pos, "C"), cart(w, OPERATION_CHECKOUT, world_pos, "A1")};
+	                           cart(w, OPERATION_REFRESH, world_pos, "C"),
+	                           cart(w, OPERATION_CHECKOUT, world_pos, "A1")};
 	struct locked_sku skus[] = {w->skus[0].row, w->skus[1].row};
-	struct decision_input input = {.arena = &arena, .now_us = 1, .skus = skus, .sku_count = 2, .operations = ops,
-	                               .operation_count = 4};
+	struct decision_input input =
+		{.arena = &arena, .now_us = 1, .skus = skus, .sku_count = 2, .operations = ops, .operation_count = 4};
 	struct decision d = decide(&input);
 	assert_int_equal(d.refreshed_count, 1);
 	assert_int_equal(d.refreshed[0].figures.on_hand, 4);
@@ -1128,7 +1144,7 @@ static void a_refresh_tells_the_figures_unless_they_change_anyway(void **state)
 
 /* --- keys ------------------------------------------------------------------------------------------------------------------ */
 
-static void i7_a_key_has_one_effect_and_one_answer(void **state)
+static void a_key_has_one_effect_and_one_answer(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 10);
@@ -1152,7 +1168,7 @@ static void i7_a_key_has_one_effect_and_one_answer(void **state)
 	assert_int_equal(w->answer_count, 1);
 }
 
-static void i7_twins_of_a_key_in_one_batch_have_one_effect(void **state)
+static void twins_of_a_key_in_one_batch_have_one_effect(void **state)
 {
 	struct world *w = *state;
 	world_sku(w, 'A', 10);
@@ -1197,7 +1213,7 @@ static void b50_a_refusal_is_replayed_though_stock_has_come(void **state)
 	expect_error((world_run(w, again), &again->verdict), LU_INSUFFICIENT_STOCK);
 	assert_true(again->verdict.replayed);
 	assert_int_equal(again->verdict.shortage_count, 1);
-	assert_int_equal(again->verdict.shortages[0].available, 0);   /* the old answer's figures */
+	assert_int_equal(again->verdict.shortages[0].available, 0); /* the old answer's figures */
 	expect_figures(w, 'A', 5, 0);
 	/* What was not decided in the transaction is not remembered. */
 	struct operation *unknown = keyed(w, OPERATION_COMMIT, world_web, NULL, "u");
@@ -1216,7 +1232,7 @@ static void keys_that_share_a_beginning_are_kept_apart_and_in_order(void **state
 		ops[i] = keyed(w, OPERATION_CHECKOUT, i % 2 ? world_web : world_pos, "A1", keys[i / 2]);
 		assert_int_equal(world_prepare(w, ops[i]), LU_OK);
 	}
-	world_batch(w, ops, 14);   /* checks the order of the answers */
+	world_batch(w, ops, 14); /* checks the order of the answers */
 	assert_int_equal(w->answer_count, 14);
 	world_batch(w, ops, 14);
 	for (size_t i = 0; i < 14; i++)
@@ -1266,7 +1282,8 @@ static void a_full_batch_on_one_sku_is_decided_at_once(void **state)
 	world_sku(w, 'A', 1000000);
 	struct operation *ops[LU_BATCH_OPERATIONS_MAX];
 	for (size_t i = 0; i < LU_BATCH_OPERATIONS_MAX; i++) {
-		ops[i] = keyed(w, OPERATION_CHECKOUT, world_web, "A1", arena_printf(w->arena, "%016llx", (long long)random_u64()).data);
+		ops[i] = keyed(w, OPERATION_CHECKOUT, world_web, "A1",
+		               arena_printf(w->arena, "%016llx", (long long)random_u64()).data);
 		assert_int_equal(world_prepare(w, ops[i]), LU_OK);
 	}
 	struct arena arena;
@@ -1275,8 +1292,12 @@ static void a_full_batch_on_one_sku_is_decided_at_once(void **state)
 	for (int i = 0; i < 100; i++) {
 		struct timespec from, to;
 		arena_reset(&arena);
-		struct decision_input input = {.arena = &arena, .now_us = w->now_us, .skus = &w->skus[0].row, .sku_count = 1,
-		                               .operations = ops, .operation_count = LU_BATCH_OPERATIONS_MAX};
+		struct decision_input input = {.arena = &arena,
+		                               .now_us = w->now_us,
+		                               .skus = &w->skus[0].row,
+		                               .sku_count = 1,
+		                               .operations = ops,
+		                               .operation_count = LU_BATCH_OPERATIONS_MAX};
 		clock_gettime(CLOCK_MONOTONIC, &from);
 		struct decision d = decide(&input);
 		clock_gettime(CLOCK_MONOTONIC, &to);
@@ -1315,12 +1336,12 @@ int main(void)
 		CASE(b19_release_gives_back_exactly_what_is_held),
 		CASE(b21_units_of_a_due_hold_are_for_sale_at_once),
 		CASE(b21_only_as_many_due_holds_end_as_the_cart_is_short_of_earliest_first),
-		CASE(b21_a_cart_is_refused_only_when_no_due_hold_is_left),
+		CASE(I11_b21_a_cart_is_refused_only_when_no_due_hold_is_left),
 		CASE(b21_a_due_hold_expires_under_all_its_locks_only),
 		CASE(b21_needs_of_a_whole_batch_are_asked_for_at_once),
 		CASE(b21_no_more_expires_than_needed_when_one_hold_frees_two_lines),
 		CASE(b21_a_hold_that_ends_for_one_line_serves_the_other_too),
-		CASE(b22_the_time_read_after_the_locks_decides),
+		CASE(I11_b22_the_time_read_after_the_locks_decides),
 		CASE(b22_one_microsecond_earlier_is_in_time),
 		CASE(b23_a_clock_that_steps_back_revives_nothing),
 		CASE(b25_own_units_do_not_block_their_owner),
@@ -1349,8 +1370,8 @@ int main(void)
 		CASE(a_put_changes_what_is_given_and_counts_settings_only),
 		CASE(titles_of_a_known_sku_are_told_with_its_id),
 		CASE(a_refresh_tells_the_figures_unless_they_change_anyway),
-		CASE(i7_a_key_has_one_effect_and_one_answer),
-		CASE(i7_twins_of_a_key_in_one_batch_have_one_effect),
+		CASE(a_key_has_one_effect_and_one_answer),
+		CASE(twins_of_a_key_in_one_batch_have_one_effect),
 		CASE(b49_a_key_belongs_to_its_principal),
 		CASE(b50_a_refusal_is_replayed_though_stock_has_come),
 		CASE(keys_that_share_a_beginning_are_kept_apart_and_in_order),

@@ -41,9 +41,15 @@ static struct operation *make(enum operation_kind kind, size_t line_count, const
 	return op;
 }
 
-#define LINE(code, n) {.sku = {code, sizeof(code) - 1}, .quantity = (n)}
-#define SET(code, n) {.sku = {code, sizeof(code) - 1}, .quantity = (n), .set = true}
-#define MAKE(kind, ...)                                                                                  \
+#define LINE(code, n)                                    \
+	{                                                    \
+		.sku = {code, sizeof(code) - 1}, .quantity = (n) \
+	}
+#define SET(code, n)                                                  \
+	{                                                                 \
+		.sku = {code, sizeof(code) - 1}, .quantity = (n), .set = true \
+	}
+#define MAKE(kind, ...) \
 	make(OPERATION_##kind, sizeof((struct line[]){__VA_ARGS__}) / sizeof(struct line), (struct line[]){__VA_ARGS__})
 
 static bool same_fingerprint(struct operation *a, struct operation *b)
@@ -69,7 +75,7 @@ static void b06_twins_are_added_and_lines_sorted_by_their_bytes(void **state)
 	}
 	assert_int_equal(op->sku_count, 4);
 	assert_int_equal(op->lines[1].quantity, 4);
-	assert_int_equal(given[0].quantity, 1);   /* the caller's own are left alone */
+	assert_int_equal(given[0].quantity, 1); /* the caller's own are left alone */
 }
 
 static void b58_sums_of_twins_cannot_overflow(void **state)
@@ -94,7 +100,7 @@ static void b57_a_negative_line_offsets_nothing(void **state)
 	assert_int_equal(operation_prepare(MAKE(CHECKOUT, LINE("A", -5))), LU_INVALID_QUANTITY);
 	assert_int_equal(operation_prepare(MAKE(RESERVE, LINE("A", 3), LINE("A", -2))), LU_INVALID_QUANTITY);
 	assert_int_equal(operation_prepare(MAKE(CANCEL, LINE("A", 0))), LU_INVALID_QUANTITY);
-	struct operation *op = MAKE(ADJUST, LINE("A", 3), LINE("A", -3));   /* only a correction takes signed values */
+	struct operation *op = MAKE(ADJUST, LINE("A", 3), LINE("A", -3)); /* only a correction takes signed values */
 	assert_int_equal(operation_prepare(op), LU_OK);
 	assert_int_equal(op->line_count, 1);
 	assert_int_equal(op->lines[0].quantity, 0);
@@ -133,13 +139,13 @@ static void the_same_operation_has_the_same_fingerprint(void **state)
 {
 	(void)state;
 	struct operation *a = MAKE(CHECKOUT, LINE("A", 1), LINE("B", 2)), *b = MAKE(CHECKOUT, LINE("B", 2), LINE("A", 1));
-	b->principal.channel = CHANNEL_POS;   /* the key belongs to the principal; nothing else of it matters */
+	b->principal.channel = CHANNEL_POS; /* the key belongs to the principal; nothing else of it matters */
 	b->key = TEXT("k");
 	assert_true(same_fingerprint(a, b));
 	assert_true(same_fingerprint(MAKE(CHECKOUT, LINE("A", 3)), MAKE(CHECKOUT, LINE("A", 1), LINE("A", 2))));
 	a = MAKE(ADJUST, LINE("A", 1));
 	b = MAKE(ADJUST, LINE("A", 1));
-	b->lines[0].change_from = 7;   /* not given: not read */
+	b->lines[0].change_from = 7; /* not given: not read */
 	assert_true(same_fingerprint(a, b));
 }
 
@@ -159,7 +165,7 @@ static void every_field_changes_the_fingerprint(void **state)
 	ops[n++]->target.bytes[15] = 1;
 	ops[n++]->other.bytes[15] = 1;
 	ops[n++]->ttl_s = 60;
-	ops[n++]->reference = TEXT("");   /* empty is not none */
+	ops[n++]->reference = TEXT(""); /* empty is not none */
 	ops[n++]->reference = TEXT("r");
 	ops[n++]->reason = TEXT("r");
 	ops[n] = MAKE(CHECKOUT, LINE("A", 1));
@@ -221,7 +227,8 @@ static void the_fingerprint_stays_what_it_is(void **state)
 static void a_put_without_a_key_gets_one_of_ours(void **state)
 {
 	(void)state;
-	struct operation *a = MAKE(SKU_PUT, LINE("A", 0)), *b = MAKE(SKU_PUT, LINE("A", 0)), *given = MAKE(SKU_PUT, LINE("A", 0));
+	struct operation *a = MAKE(SKU_PUT, LINE("A", 0)), *b = MAKE(SKU_PUT, LINE("A", 0)),
+					 *given = MAKE(SKU_PUT, LINE("A", 0));
 	given->key = TEXT("mine");
 	given->client_key = true;
 	assert_true(same_fingerprint(a, b));
@@ -249,7 +256,7 @@ static void skus_of_objects_join_without_twins(void **state)
 	char transient[] = "CBA";
 	struct line lines[] = {{.sku = {transient, 1}}, {.sku = {transient + 1, 1}}, {.sku = {transient + 2, 1}}};
 	operation_add_skus(op, lines, 3);
-	memset(transient, 'Z', sizeof transient);   /* copied */
+	memset(transient, 'Z', sizeof transient); /* copied */
 	static const char *const skus[] = {"A", "B", "C", "D"};
 	assert_int_equal(op->sku_count, 4);
 	for (size_t i = 0; i < 4; i++)
@@ -274,13 +281,13 @@ static void claims_are_the_skus_then_the_key(void **state)
 	assert_int_equal(a->claim_count, 3);
 	assert_int_equal(b->claim_count, 2);
 	assert_true(a->claims[1] == b->claims[0]);
-	assert_true(a->claims[2] != b->claims[1]);   /* another principal's key */
-	assert_true(a->claims[2] != a->claims[1]);   /* a key is not a SKU of the same bytes */
+	assert_true(a->claims[2] != b->claims[1]); /* another principal's key */
+	assert_true(a->claims[2] != a->claims[1]); /* a key is not a SKU of the same bytes */
 	for (size_t i = 0; i < 2; i++)
 		assert_true(a->claims[i] & 1);
-	assert_false(a->claims[2] & 1);   /* even: not twice in one batch */
+	assert_false(a->claims[2] & 1); /* even: not twice in one batch */
 	uint64_t key = a->claims[2], sku = a->claims[1];
-	operation_claim_blocked(a, a->skus[1]);   /* of its SKUs it now claims only the one it cannot have */
+	operation_claim_blocked(a, a->skus[1]); /* of its SKUs it now claims only the one it cannot have */
 	assert_true(text_equal(a->blocked_sku, TEXT("B")));
 	assert_true(a->blocked_claim == sku);
 	assert_int_equal(a->claim_count, 2);

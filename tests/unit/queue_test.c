@@ -56,8 +56,8 @@ static void expect_taken(struct queue *queue, unsigned writer, struct operation 
 	for (size_t i = 0; i < count; i++)
 		assert_ptr_equal(taken[i], expected[i]);
 }
-#define TAKES(queue, writer, ...)                                                                        \
-	expect_taken((queue), (writer), (struct operation *[]){__VA_ARGS__},                             \
+#define TAKES(queue, writer, ...)                                        \
+	expect_taken((queue), (writer), (struct operation *[]){__VA_ARGS__}, \
 	             sizeof((struct operation *[]){__VA_ARGS__}) / sizeof(struct operation *))
 
 static void free_all(struct operation *const *operations, size_t count)
@@ -65,8 +65,9 @@ static void free_all(struct operation *const *operations, size_t count)
 	for (size_t i = 0; i < count; i++)
 		free(operations[i]);
 }
-#define FREE(...) \
-	free_all((struct operation *[]){__VA_ARGS__}, sizeof((struct operation *[]){__VA_ARGS__}) / sizeof(struct operation *))
+#define FREE(...)                                 \
+	free_all((struct operation *[]){__VA_ARGS__}, \
+	         sizeof((struct operation *[]){__VA_ARGS__}) / sizeof(struct operation *))
 
 /* --- who goes with whom -------------------------------------------------------------------------------------------------- */
 
@@ -105,16 +106,17 @@ static void a_sku_in_use_waits_for_its_writer_and_others_pass(void **state)
 	FREE(a1, a2, b);
 }
 
-static void a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
+static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 {
 	(void)state;
 	struct queue *queue = queue_new(100, 3);
-	struct operation *a = make("A"), *ab = make("AB"), *b1 = make("B"), *bc = make("BC"), *c = make("C"), *d = make("D");
+	struct operation *a = make("A"), *ab = make("AB"), *b1 = make("B"), *bc = make("BC"), *c = make("C"),
+					 *d = make("D");
 	submit(queue, a);
 	TAKES(queue, 0, a);
-	submit(queue, ab);   /* waits for A, so it wants B */
-	submit(queue, b1);   /* must not pass it on B */
-	submit(queue, bc);   /* nor this, so C is wanted too */
+	submit(queue, ab); /* waits for A, so it wants B */
+	submit(queue, b1); /* must not pass it on B */
+	submit(queue, bc); /* nor this, so C is wanted too */
 	submit(queue, c);
 	submit(queue, d);
 	TAKES(queue, 1, d);
@@ -137,7 +139,7 @@ static void one_key_never_twice_in_a_batch(void **state)
 	struct operation *last = init(&items[3], OPERATION_CHECKOUT, (int[]){2}, 1, 7);
 	submit(queue, k1);
 	submit(queue, k2);
-	submit(queue, other);   /* behind k2 on its SKU */
+	submit(queue, other); /* behind k2 on its SKU */
 	submit(queue, last);
 	TAKES(queue, 0, k1, last);
 	queue_finish(queue, 0);
@@ -190,7 +192,7 @@ static void blocked_ones_travel_by_their_sku_and_leave_half_the_writers(void **s
 	submit(queue, d);
 	TAKES(queue, 0, a1, a2);
 	TAKES(queue, 1, b);
-	TAKES(queue, 2, d);   /* not c: two of four wait for strangers already */
+	TAKES(queue, 2, d); /* not c: two of four wait for strangers already */
 	queue_finish(queue, 2);
 	queue_finish(queue, 1);
 	TAKES(queue, 3, c);
@@ -228,7 +230,7 @@ static void what_is_given_back_may_claim_more_than_before(void **state)
 	struct operation *a = make("A"), *b = make("B");
 	submit(queue, a);
 	TAKES(queue, 0, a);
-	submit(queue, b);   /* ready */
+	submit(queue, b); /* ready */
 	struct item item;
 	struct operation *ab = init(&item, OPERATION_CHECKOUT, (int[]){'A', 'B'}, 2, 0);
 	queue_return(queue, &ab, 1);
@@ -249,7 +251,7 @@ static void a_batch_has_at_most_256_operations(void **state)
 	for (size_t i = 0; i < 300; i++)
 		submit(queue, ops[i] = make("A"));
 	assert_int_equal(queue_take(queue, 0, taken), LU_BATCH_OPERATIONS_MAX);
-	queue_return(queue, &taken[LU_BATCH_OPERATIONS_MAX - 1], 1);   /* in front of those that just found no room */
+	queue_return(queue, &taken[LU_BATCH_OPERATIONS_MAX - 1], 1); /* in front of those that just found no room */
 	queue_finish(queue, 0);
 	assert_int_equal(queue_take(queue, 0, taken), 300 - LU_BATCH_OPERATIONS_MAX + 1);
 	assert_ptr_equal(taken[0], ops[LU_BATCH_OPERATIONS_MAX - 1]);
@@ -323,7 +325,7 @@ static void a_full_queue_keeps_room_for_keepers(void **state)
 	assert_int_equal(metric_get(METRIC_QUEUE_DEPTH) - before, 32);
 	struct operation *taken[LU_BATCH_OPERATIONS_MAX];
 	assert_int_equal(queue_take(queue, 0, taken), 32);
-	queue_return(queue, taken, 32);   /* room is never a question */
+	queue_return(queue, taken, 32); /* room is never a question */
 	assert_int_equal(queue_submit(queue, ops[32]), LU_OVERLOADED);
 	queue_finish(queue, 0);
 	assert_int_equal(queue_take(queue, 0, taken), 32);
@@ -361,7 +363,7 @@ static void misuse_is_a_bug(void **state)
 	assert_dies(queue_free(queue));
 	TAKES(queue, 0, a);
 	assert_dies(queue_free(queue));
-	assert_dies(queue_take(queue, 0, taken));   /* without finish */
+	assert_dies(queue_take(queue, 0, taken)); /* without finish */
 	queue_finish(queue, 0);
 	queue_free(queue);
 	queue_free(NULL);
@@ -404,9 +406,9 @@ static int roll(int bound)
 
 struct reference {
 	struct item items[ITEMS];
-	struct item *waiting[ITEMS];       /* in order */
+	struct item *waiting[ITEMS]; /* in order */
 	size_t waiting_count;
-	int lent_to[64];                   /* by claim: writer + 1 */
+	int lent_to[64]; /* by claim: writer + 1 */
 	struct operation *running[WRITERS][LU_BATCH_OPERATIONS_MAX];
 	size_t running_count[WRITERS];
 	int returns;
@@ -508,14 +510,14 @@ static void end_batch(struct reference *r, struct queue *queue, int writer)
 			r->lent_to[i] = 0;
 }
 
-static void every_batch_is_what_the_rule_says(void **state)
+static void I13_every_batch_is_what_the_rule_says(void **state)
 {
 	(void)state;
 	struct reference *r = calloc(1, sizeof *r);
 	struct queue *queue = queue_new(ITEMS * 2, WRITERS);
 	int submitted = 0, batches = 0, parallel = 0;
-	while (submitted < ITEMS || r->waiting_count || r->running_count[0] + r->running_count[1] + r->running_count[2] +
-	                                                        r->running_count[3]) {
+	while (submitted < ITEMS || r->waiting_count ||
+	       r->running_count[0] + r->running_count[1] + r->running_count[2] + r->running_count[3]) {
 		int writer = roll(WRITERS);
 		if (submitted < ITEMS && roll(4) < 3) {
 			struct item *item = &r->items[submitted++];
@@ -523,7 +525,8 @@ static void every_batch_is_what_the_rule_says(void **state)
 			for (int sku = roll(3); sku < SKUS && count < 3; sku += 1 + roll(SKUS))
 				skus[count++] = sku;
 			bool put = roll(10) == 0;
-			init(item, put ? OPERATION_SKU_PUT : OPERATION_CHECKOUT, skus, put ? 1 : (size_t)count, roll(2) ? 1 + roll(20) : 0);
+			init(item, put ? OPERATION_SKU_PUT : OPERATION_CHECKOUT, skus, put ? 1 : (size_t)count,
+			     roll(2) ? 1 + roll(20) : 0);
 			submit(queue, &item->operation);
 			r->waiting[r->waiting_count++] = item;
 		} else if (r->running_count[writer]) {
@@ -552,8 +555,8 @@ static void every_batch_is_what_the_rule_says(void **state)
 struct traffic {
 	struct queue *queue;
 	struct item *items[SUBMITTERS];
-	_Atomic int in_use[SKUS];                    /* writer + 1 */
-	_Atomic int next[SUBMITTERS][SKUS];          /* number of the last one seen, by submitter and SKU */
+	_Atomic int in_use[SKUS];           /* writer + 1 */
+	_Atomic int next[SUBMITTERS][SKUS]; /* number of the last one seen, by submitter and SKU */
 	_Atomic int collisions, disorders, done, refused;
 };
 
@@ -571,7 +574,7 @@ static void *run_submitter(void *argument)
 	for (int i = 0; i < EACH; i++) {
 		struct item *item = &t->items[worker->index][i];
 		int first = rand_r(&seed) % SKUS, second = rand_r(&seed) % SKUS;
-		first = rand_r(&seed) % 2 ? 0 : first;   /* a hot one */
+		first = rand_r(&seed) % 2 ? 0 : first; /* a hot one */
 		init(item, OPERATION_CHECKOUT, (int[]){first, second}, first == second ? 1 : 2, 0);
 		item->number = i + 1;
 		while (queue_submit(t->queue, &item->operation) != LU_OK) {
@@ -618,7 +621,7 @@ static void *run_writer(void *argument)
 	return NULL;
 }
 
-static void threads_see_each_operation_once_in_order_and_alone(void **state)
+static void I13_threads_see_each_operation_once_in_order_and_alone(void **state)
 {
 	(void)state;
 	struct traffic t = {.queue = queue_new(256, WRITERS)};
@@ -718,7 +721,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(carts_of_one_sku_gather_in_order),
 		cmocka_unit_test(a_sku_in_use_waits_for_its_writer_and_others_pass),
-		cmocka_unit_test(a_wide_cart_does_not_starve_behind_narrow_ones),
+		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
 		cmocka_unit_test(one_key_never_twice_in_a_batch),
 		cmocka_unit_test(creations_travel_apart_and_one_per_sku),
 		cmocka_unit_test(blocked_ones_travel_by_their_sku_and_leave_half_the_writers),
@@ -731,8 +734,8 @@ int main(void)
 		cmocka_unit_test(a_closed_queue_is_drained_and_then_says_so),
 		cmocka_unit_test(misuse_is_a_bug),
 		cmocka_unit_test(a_collision_only_delays),
-		cmocka_unit_test(every_batch_is_what_the_rule_says),
-		cmocka_unit_test(threads_see_each_operation_once_in_order_and_alone),
+		cmocka_unit_test(I13_every_batch_is_what_the_rule_says),
+		cmocka_unit_test(I13_threads_see_each_operation_once_in_order_and_alone),
 		cmocka_unit_test(every_waiting_writer_hears_that_the_queue_is_drained),
 		cmocka_unit_test(ten_thousand_waiting_cost_nothing),
 	};
