@@ -193,7 +193,7 @@ static pid_t start_serve(const struct dev_home *home, const struct child_user *u
 	struct child_options options = {.programs = (const char *[]){path, "/proc/self/exe", NULL},
 	                                .argv = (const char *[]){"lastunit", "serve", NULL},
 	                                .user = as_user ? user : NULL,
-	                                .parent_death_signal = SIGTERM,
+	                                .parent_death_signal = SIGKILL /* it may be stopped; what it answered is durable */,
 	                                .output = output,
 	                                .log = log,
 	                                .directory = "/"};

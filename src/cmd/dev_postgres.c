@@ -129,7 +129,7 @@ pid_t dev_postgres_start(const struct dev_home *home, const struct child_user *u
 	struct child_options options = {.programs = (const char *[]){program, NULL},
 	                                .argv = argv,
 	                                .user = user,
-	                                .parent_death_signal = SIGINT /* fast shutdown */,
+	                                .parent_death_signal = SIGQUIT /* at once: backends that are stopped end too */,
 	                                .output = output,
 	                                .log = log,
 	                                .directory = data};

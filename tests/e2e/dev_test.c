@@ -372,7 +372,8 @@ static void nothing_outlives_a_supervisor_that_is_killed(void **state)
 	dev_ready(&dev, NULL);
 	pid_t postgres = child_of(dev.pid, "postgres"), redis = child_of(dev.pid, "redis-server"),
 		  serve = child_of(dev.pid, "lastunit");
-	kill(redis, SIGSTOP); /* a stopped one too */
+	kill(redis, SIGSTOP); /* stopped ones too */
+	kill(serve, SIGSTOP);
 	kill(dev.pid, SIGKILL);
 	assert_int_equal(reap(dev.pid), 128 + SIGKILL);
 	close(dev.output);
