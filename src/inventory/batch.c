@@ -32,7 +32,6 @@
 #include "store/tx.h"
 
 #define DUE_HOLDS_FIRST 64     /* due holds looked up at first; eight times as many whenever they do not suffice */
-#define DUE_HOLDS_MAX 4096
 
 /* What one attempt knows: everything lives in the writer's arena. */
 struct attempt {
@@ -352,13 +351,15 @@ static enum lu_error look_up_holds(struct attempt *a)
 	const struct decision *d = &a->decision;
 	struct locked_sku **skus = ARENA_ARRAY(a->arena, a->input.sku_count, struct locked_sku *);
 	size_t count = 0;
+	bool more = false;
 	for (size_t i = 0; i < d->needed_count; i++) {
 		struct locked_sku *sku = find_sku(&a->input, d->needed[i]);
 		CHECK(sku);
-		if (sku->holds_known && a->due_limit < DUE_HOLDS_MAX)   /* asked again: there were more */
-			a->due_limit *= 8;
+		more |= sku->holds_known;   /* asked again: there are more than were looked up */
 		sku->holds_known = true;
 	}
+	if (more)
+		a->due_limit *= 8;
 	for (size_t i = 0; i < a->input.sku_count; i++)
 		if (a->input.skus[i].holds_known)
 			skus[count++] = &a->input.skus[i];

@@ -197,7 +197,9 @@ void decide_adjust(struct run *run, struct operation *op)
 		rows[i] = row_find(run, op->lines[i].sku);
 	if (!adjust_allowed(run, op, rows))
 		return;
-	struct author author = operation_author(op, op->reference, op->new_id);
+	/* What the entry refers to: the caller's own number for it, or else why it was made. */
+	struct text reference = op->reference.data ? op->reference : op->reason;
+	struct author author = operation_author(op, reference, op->new_id);
 	op->verdict.object_id = op->new_id;
 	op->verdict.figures = ARENA_ARRAY(op->arena, op->line_count, struct sku_figures);
 	for (size_t i = 0; i < op->line_count; i++) {
