@@ -340,6 +340,10 @@ static void b40_every_way_to_write_is_seen_by_every_hit(void **state)
 	hits_say("B40", 20, 0);
 	import_row("B40,33");
 	hits_say("B40", 33, 0);
+	/* An operator's SQL answers nobody: it is seen within a moment, and then by everybody. */
+	shop_sql("UPDATE lastunit.sku SET on_hand = 44 WHERE code = 'B40'");
+	shop_wait_until(service_see(&detour.service, "B40").available == 44);
+	hits_say("B40", 44, 0);
 }
 
 /* --- B41, B44 --------------------------------------------------------------------------------------------------------- */
