@@ -17,8 +17,8 @@
 #include "cache/cell.h"
 #include "lib/redis_server.h"
 
-#define ROUND_MS 1000
-#define ROUNDS 5
+#define ROUND_MS 200
+#define ROUNDS 20
 #define AT_ONCE 64
 #define KEYS_MAX 100
 
