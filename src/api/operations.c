@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "api/api.h"
 #include "api/call.h"
 #include "api/handlers.h"
 #include "base/metrics.h"
@@ -133,6 +134,11 @@ void problem_page_get(struct request *request)
 	page_reply(request, out);
 }
 
+static const char *method_name(unsigned method)
+{
+	return method == HTTP_METHOD_GET ? "GET" : method == HTTP_METHOD_PUT ? "PUT" : "POST";
+}
+
 void front_page_get(struct request *request)
 {
 	struct buffer *out = loop_out(loop_of(request));
@@ -140,7 +146,14 @@ void front_page_get(struct request *request)
 	buffer_add_string(out,
 	                  "<h1>Lastunit</h1>\n<p>One stock count, every sales channel, the last unit never sold twice."
 	                  "</p>\n<p>The API lies below <code>/v1</code> and wants a key:</p>\n"
-	                  "<p><code>curl -H 'Authorization: Bearer lu_…' http://…/v1/availability/SKU</code></p>\n"
+	                  "<p><code>curl -H 'Authorization: Bearer lu_…' http://…/v1/availability/SKU</code></p>\n<ul>\n");
+	const struct router *router = api_router(NULL);
+	for (size_t i = 0; i < router->count; i++)
+		if (router->routes[i].scopes)
+			buffer_add_format(out, "<li><code>%s %s</code></li>\n", method_name(router->routes[i].methods),
+			                  router->routes[i].pattern);
+	buffer_add_string(out,
+	                  "</ul>\n"
 	                  "<p><a href=\"/healthz\">health</a> · <a href=\"/readyz\">readiness</a> · "
 	                  "<a href=\"/metrics\">metrics</a> · "
 	                  "<a href=\"/problems/insufficient_stock\">what a problem says</a></p>\n");
