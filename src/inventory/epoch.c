@@ -27,6 +27,7 @@
 #define OPEN_AGAIN_MS_MAX 8000
 #define REOPEN_MS_MAX 60000
 #define STABLE_MS 60000                     /* trouble again within this doubles the wait before opening */
+#define SWEEP_MS 30000                      /* one walk through Redis; cut off, it begins again */
 #define DATABASE_MS 1000                    /* limit of one question of the keeper's */
 
 struct epoch {
@@ -458,7 +459,7 @@ static void *sweeper_main(void *context)
 		char namespace[CELL_NAMESPACE_BYTES + 1];
 		copy_namespace(namespace, e->swept);
 		pthread_mutex_unlock(&e->mutex);
-		int64_t deadline_ns = deadline_in_ms(500);
+		int64_t deadline_ns = deadline_in_ms(SWEEP_MS);
 		bool done = redis && !redis_connect(redis, deadline_ns) &&
 		            !cell_namespace_unlink(redis, namespace_text(namespace), deadline_ns);
 		if (!done)
