@@ -38,7 +38,8 @@ static const char *path_of(const struct pg_server *server, const char *name)
 	return path;
 }
 
-static _Noreturn void fail(const struct pg_server *server, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static _Noreturn void fail(const struct pg_server *server, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 static _Noreturn void fail(const struct pg_server *server, const char *format, ...)
 {
@@ -105,7 +106,8 @@ static _Noreturn void become(const struct pg_server *server, pid_t parent, const
 	const struct passwd *user = unprivileged(server);
 	snprintf(path, sizeof path, "%s/%s", bindir(server), program);
 	int log = open(path_of(server, "log"), O_WRONLY | O_APPEND | O_CREAT, 0644), null = open("/dev/null", O_RDONLY);
-	if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 || chdir(server->directory) < 0)
+	if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 ||
+	    chdir(server->directory) < 0)
 		_exit(126);
 	if (user && (setgroups(0, NULL) < 0 || setgid(user->pw_gid) < 0 || setuid(user->pw_uid) < 0))
 		_exit(126);
@@ -160,20 +162,21 @@ void pg_server_start(struct pg_server *server, const char *options)
 		fail(server, "chown: %s", strerror(errno));
 	snprintf(server->url, sizeof server->url, "host=%s port=5432 user=postgres dbname=postgres", server->directory);
 
-	char data[96];
+	char data[128];
 	snprintf(data, sizeof data, "%s", path_of(server, "data"));
 	pid_t initdb = spawn(server, "initdb",
-	                     (char *[]){"initdb", "-N", "-D", data, "-U", "postgres", "-A", "trust", "--locale=C.UTF-8", "-E",
-	                                "UTF8", "--no-instructions", NULL});
+	                     (char *[]){"initdb", "-N", "-D", data, "-U", "postgres", "-A", "trust", "--locale=C.UTF-8",
+	                                "-E", "UTF8", "--no-instructions", NULL});
 	int status;
 	if (waitpid(initdb, &status, 0) != initdb || status != 0)
 		fail(server, "initdb failed (status %d)", status);
 	FILE *conf = fopen(path_of(server, "data/postgresql.conf"), "a");
 	if (!conf)
 		fail(server, "postgresql.conf: %s", strerror(errno));
-	fputs("\nlisten_addresses = ''\nunix_socket_permissions = 0700\nfsync = off\nshared_buffers = 64MB\n"
-	      "max_connections = 100\nlogging_collector = off\nlc_messages = 'C'\n",
-	      conf);
+	fputs(
+		"\nlisten_addresses = ''\nunix_socket_permissions = 0700\nfsync = off\nshared_buffers = 64MB\n"
+		"max_connections = 100\nlogging_collector = off\nlc_messages = 'C'\n",
+		conf);
 	if (options)
 		fputs(options, conf);
 	if (fclose(conf) != 0)
@@ -243,15 +246,14 @@ void pg_server_database(const struct pg_server *server, const char *name, char u
 		migrate(server, url);
 	}
 	/* The session that migrated, or was asked before, may not have gone yet; the template must be alone. */
-	pg_server_ask(server->url, "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = 'migrated'");
+	pg_server_ask(server->url,
+	              "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = 'migrated'");
 	snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE migrated", name);
 	pg_server_ask(server->url, sql);
 	snprintf(url, 200, "host=%s port=5432 user=postgres dbname=%s", server->directory, name);
 }
 
-static void on_notice(void *context, const char *message)
-{
-}
+static void on_notice(void *context, const char *message) {}
 
 const char *pg_server_try(const char *url, const char *sql, char ret_sqlstate[6])
 {
