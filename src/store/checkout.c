@@ -13,19 +13,19 @@
 #include "store/lines.h"
 #include "store/pg_internal.h"
 
-#define COLUMNS                                                                                                         \
+#define COLUMNS \
 	"c.id, c.principal_id, c.channel, c.reference, c.reservation_id, c.created_at, c.cancelled, " LINES_COLUMNS("c")
 
 static struct checkout *checkout_get(const PGresult *r, int row, struct arena *arena)
 {
 	struct checkout *checkout = ARENA_NEW(arena, struct checkout);
 	*checkout = (struct checkout){
-	        .id = pg_get_uuid(r, row, 0),
-	        .principal_id = pg_get_int(r, row, 1),
-	        .channel = (enum channel)pg_get_int(r, row, 2),
-	        .reference = pg_get_text(r, row, 3, arena),
-	        .reservation_id = pg_get_uuid(r, row, 4),
-	        .created_us = pg_get_time(r, row, 5),
+		.id = pg_get_uuid(r, row, 0),
+		.principal_id = pg_get_int(r, row, 1),
+		.channel = (enum channel)pg_get_int(r, row, 2),
+		.reference = pg_get_text(r, row, 3, arena),
+		.reservation_id = pg_get_uuid(r, row, 4),
+		.created_us = pg_get_time(r, row, 5),
 	};
 	int64_t *cancelled;
 	size_t cancelled_count = pg_get_int8s(r, row, 6, arena, &cancelled);
@@ -54,8 +54,8 @@ static int by_id(const void *a, const void *b)
 void checkout_read_send(struct pg *pg, struct arena *arena, const struct uuid *ids, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "checkout_read",
-	        "SELECT " COLUMNS " FROM checkout c WHERE c.id = ANY($1)",
+		"checkout_read",
+		"SELECT " COLUMNS " FROM checkout c WHERE c.id = ANY($1)",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
@@ -63,8 +63,8 @@ void checkout_read_send(struct pg *pg, struct arena *arena, const struct uuid *i
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error checkout_read_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct checkout ***ret_checkouts,
-                                 size_t *ret_count)
+enum lu_error checkout_read_take(struct pg *pg, int64_t deadline_ns, struct arena *arena,
+                                 struct checkout ***ret_checkouts, size_t *ret_count)
 {
 	PGresult *r;
 	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
@@ -78,7 +78,8 @@ enum lu_error checkout_read_take(struct pg *pg, int64_t deadline_ns, struct aren
 }
 
 /* The lines of all rows, flat, and the rows themselves in one piece, sorted by id. */
-static struct checkout *gathered(struct arena *arena, struct checkout *const *rows, size_t count, struct flat_lines *ret_flat)
+static struct checkout *gathered(struct arena *arena, struct checkout *const *rows, size_t count,
+                                 struct flat_lines *ret_flat)
 {
 	struct checkout **sorted = ARENA_ARRAY(arena, count + 1, struct checkout *);
 	struct checkout *copies = ARENA_ARRAY(arena, count + 1, struct checkout);
@@ -100,14 +101,14 @@ static struct checkout *gathered(struct arena *arena, struct checkout *const *ro
 void checkout_insert_send(struct pg *pg, struct arena *arena, struct checkout *const *rows, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "checkout_insert",
-	        "INSERT INTO checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
-	        " counted, versions, cancelled)"
-	        " SELECT u.id, u.created_at, u.principal_id, u.reservation_id, u.channel, u.reference,"
-	        " ($9)[u.first:u.last], ($10)[u.first:u.last], ($11)[u.first:u.last], ($12)[u.first:u.last],"
-	        " ($13)[u.first:u.last]"
-	        " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u(id, created_at, principal_id, reservation_id, channel,"
-	        " reference, first, last)",
+		"checkout_insert",
+		"INSERT INTO checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
+		" counted, versions, cancelled)"
+		" SELECT u.id, u.created_at, u.principal_id, u.reservation_id, u.channel, u.reference,"
+		" ($9)[u.first:u.last], ($10)[u.first:u.last], ($11)[u.first:u.last], ($12)[u.first:u.last],"
+		" ($13)[u.first:u.last]"
+		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u(id, created_at, principal_id, reservation_id, channel,"
+		" reference, first, last)",
 	};
 	struct flat_lines flat;
 	const struct checkout *copies = gathered(arena, rows, count, &flat);
@@ -137,9 +138,9 @@ enum lu_error checkout_insert_take(struct pg *pg, int64_t deadline_ns)
 void checkout_change_send(struct pg *pg, struct arena *arena, struct checkout *const *rows, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "checkout_change",
-	        "UPDATE checkout c SET cancelled = ($4)[($2)[width_bucket(c.id, $1)]:($3)[width_bucket(c.id, $1)]]"
-	        " WHERE c.id = ANY($1)",
+		"checkout_change",
+		"UPDATE checkout c SET cancelled = ($4)[($2)[width_bucket(c.id, $1)]:($3)[width_bucket(c.id, $1)]]"
+		" WHERE c.id = ANY($1)",
 	};
 	struct flat_lines flat;
 	const struct checkout *copies = gathered(arena, rows, count, &flat);
@@ -163,9 +164,10 @@ enum lu_error checkout_page(struct pg *pg, struct arena *arena, struct text refe
 {
 	/* Fenced for the same reason as reservation_page. */
 	static const struct pg_statement statement = {
-	        "checkout_page",
-	        "SELECT * FROM (SELECT " COLUMNS " FROM checkout c WHERE c.reference = $1 AND c.id > $2"
-	        " AND ($3 = 0 OR c.principal_id = $3) OFFSET 0) f ORDER BY 1 LIMIT $4",
+		"checkout_page",
+		"SELECT * FROM (SELECT " COLUMNS
+		" FROM checkout c WHERE c.reference = $1 AND c.id > $2"
+		" AND ($3 = 0 OR c.principal_id = $3) OFFSET 0) f ORDER BY 1 LIMIT $4",
 	};
 	static const struct uuid nil;
 	struct pg_params p;
@@ -173,7 +175,7 @@ enum lu_error checkout_page(struct pg *pg, struct arena *arena, struct text refe
 	pg_add_text(&p, reference);
 	pg_add_uuid(&p, after ? after : &nil);
 	if (!p.values[1])
-		p.values[1] = (const char *)nil.bytes;   /* smaller than every id */
+		p.values[1] = (const char *)nil.bytes; /* smaller than every id */
 	pg_add_int8(&p, principal_id);
 	pg_add_int8(&p, (int64_t)limit);
 	PGresult *r;

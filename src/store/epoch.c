@@ -14,31 +14,31 @@
 #include "store/lines.h"
 #include "store/pg_internal.h"
 
-#define EPOCH_LOCK "7809650172860721524"   /* "lastunit" in ASCII: ours by name */
-#define LOCK_TIMEOUT "200"                  /* ms, for the opener */
+#define EPOCH_LOCK "7809650172860721524" /* "lastunit" in ASCII: ours by name */
+#define LOCK_TIMEOUT "200"               /* ms, for the opener */
 
 /* Which PostgreSQL this is. A restart, a failover, a copy of the files, another database and a table made anew by a
  * restore each change one part. */
-#define IDENTITY(row)                                                                                                   \
-	"concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),"                                       \
-	" left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time()),"              \
+#define IDENTITY(row)                                                                                  \
+	"concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),"                          \
+	" left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())," \
 	" (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()), " row ".tableoid::oid)"
 
 static const struct pg_statement enter_lock = {
-        "epoch_enter_lock",
-        "SELECT pg_advisory_xact_lock_shared(" EPOCH_LOCK ")",
+	"epoch_enter_lock",
+	"SELECT pg_advisory_xact_lock_shared(" EPOCH_LOCK ")",
 };
 static const struct pg_statement enter_row = {
-        "epoch_enter_row",
-        "SELECT e.state, e.namespace, e.redis_identity FROM cache_epoch e",
+	"epoch_enter_row",
+	"SELECT e.state, e.namespace, e.redis_identity FROM cache_epoch e",
 };
 
 static struct epoch_row row_get(const PGresult *r, struct arena *arena)
 {
 	return (struct epoch_row){
-	        .state = (enum epoch_state)pg_get_int(r, 0, 0),
-	        .namespace = pg_get_text(r, 0, 1, arena),
-	        .redis_identity = pg_get_text(r, 0, 2, arena),
+		.state = (enum epoch_state)pg_get_int(r, 0, 0),
+		.namespace = pg_get_text(r, 0, 1, arena),
+		.redis_identity = pg_get_text(r, 0, 2, arena),
 	};
 }
 
@@ -89,8 +89,8 @@ enum lu_error epoch_lease_read(struct pg *pg, struct arena *arena, int64_t deadl
 }
 
 /* A transition in a transaction of its own: the statement is one. */
-static enum lu_error move(struct pg *pg, const struct pg_statement *statement, struct text namespace, int64_t deadline_ns,
-                          bool *ret_moved)
+static enum lu_error move(struct pg *pg, const struct pg_statement *statement, struct text namespace,
+                          int64_t deadline_ns, bool *ret_moved)
 {
 	struct arena arena;
 	arena_init(&arena, 0);
@@ -110,8 +110,8 @@ static enum lu_error move(struct pg *pg, const struct pg_statement *statement, s
 enum lu_error epoch_close(struct pg *pg, struct text namespace, int64_t deadline_ns, bool *ret_moved)
 {
 	static const struct pg_statement statement = {
-	        "epoch_close",
-	        "UPDATE cache_epoch SET state = 2, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 1",
+		"epoch_close",
+		"UPDATE cache_epoch SET state = 2, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 1",
 	};
 	return move(pg, &statement, namespace, deadline_ns, ret_moved);
 }
@@ -119,8 +119,8 @@ enum lu_error epoch_close(struct pg *pg, struct text namespace, int64_t deadline
 enum lu_error epoch_closed(struct pg *pg, struct text namespace, int64_t deadline_ns, bool *ret_moved)
 {
 	static const struct pg_statement statement = {
-	        "epoch_closed",
-	        "UPDATE cache_epoch SET state = 3, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 2",
+		"epoch_closed",
+		"UPDATE cache_epoch SET state = 3, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 2",
 	};
 	return move(pg, &statement, namespace, deadline_ns, ret_moved);
 }
@@ -133,9 +133,9 @@ static enum lu_error open_pipe(struct pg *pg, const struct pg_params *p, int64_t
 	static const struct pg_statement timeout = {"epoch_open_timeout", "SET LOCAL lock_timeout = " LOCK_TIMEOUT};
 	static const struct pg_statement lock = {"epoch_open_lock", "SELECT pg_advisory_xact_lock(" EPOCH_LOCK ")"};
 	static const struct pg_statement open = {
-	        "epoch_open",
-	        "UPDATE cache_epoch e SET state = 1, namespace = $2, redis_identity = $3, pg_identity = " IDENTITY("e")
-	        ", xid = pg_current_xact_id() WHERE e.namespace = $1 AND e.state = 3",
+		"epoch_open",
+		"UPDATE cache_epoch e SET state = 1, namespace = $2, redis_identity = $3, pg_identity = " IDENTITY(
+			"e") ", xid = pg_current_xact_id() WHERE e.namespace = $1 AND e.state = 3",
 	};
 	pg_pipe_add(pg, &begin, NULL);
 	pg_pipe_add(pg, &timeout, NULL);
@@ -171,7 +171,7 @@ enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text n
 	if (!error)
 		error = pg_commit(pg, deadline_ns, &sent);
 	if (error)
-		pg_rollback(pg, deadline_ns);   /* keeps the reason in pg_error() */
+		pg_rollback(pg, deadline_ns); /* keeps the reason in pg_error() */
 	else
 		*ret_moved = moved;
 	return error;

@@ -16,10 +16,10 @@ void idempotency_read_send(struct pg *pg, struct arena *arena, const int64_t *pr
                            size_t count)
 {
 	static const struct pg_statement statement = {
-	        "idempotency_read",
-	        "SELECT i.principal_id, i.key, i.fingerprint, i.kind, i.status, i.object_id, i.at, i.expires_at, i.detail"
-	        " FROM unnest($1, $2) AS u(principal_id, key), LATERAL (SELECT * FROM idempotency k"
-	        " WHERE k.principal_id = u.principal_id AND k.key = u.key OFFSET 0) i",
+		"idempotency_read",
+		"SELECT i.principal_id, i.key, i.fingerprint, i.kind, i.status, i.object_id, i.at, i.expires_at, i.detail"
+		" FROM unnest($1, $2) AS u(principal_id, key), LATERAL (SELECT * FROM idempotency k"
+		" WHERE k.principal_id = u.principal_id AND k.key = u.key OFFSET 0) i",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
@@ -57,18 +57,18 @@ enum lu_error idempotency_read_take(struct pg *pg, int64_t deadline_ns, struct a
 void idempotency_insert_send(struct pg *pg, struct arena *arena, const struct idempotency_row *rows, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "idempotency_insert",
-	        "INSERT INTO idempotency (principal_id, key, fingerprint, kind, status, object_id, at, expires_at, detail)"
-	        " SELECT u.principal_id, u.key, u.fingerprint, u.kind, u.status, u.object_id, u.at, u.expires_at,"
-	        " u.detail::json FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) WITH ORDINALITY AS u(principal_id, key,"
-	        " fingerprint, kind, status, object_id, at, expires_at, detail, n) ORDER BY u.n",
+		"idempotency_insert",
+		"INSERT INTO idempotency (principal_id, key, fingerprint, kind, status, object_id, at, expires_at, detail)"
+		" SELECT u.principal_id, u.key, u.fingerprint, u.kind, u.status, u.object_id, u.at, u.expires_at,"
+		" u.detail::json FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) WITH ORDINALITY AS u(principal_id, key,"
+		" fingerprint, kind, status, object_id, at, expires_at, detail, n) ORDER BY u.n",
 	};
 	struct text *fingerprints = ARENA_ARRAY(arena, count, struct text);
 	for (size_t i = 0; i < count; i++)
 		fingerprints[i] = (struct text){(const char *)rows[i].fingerprint, sizeof rows[i].fingerprint};
 	static const struct idempotency_row none;
 	if (count == 0)
-		rows = &none;   /* nothing is read, but its address is taken */
+		rows = &none; /* nothing is read, but its address is taken */
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_int8s(&p, &rows->principal_id, sizeof *rows, count);
@@ -92,11 +92,11 @@ enum lu_error idempotency_prune(struct pg *pg, size_t limit, int64_t deadline_ns
 {
 	/* SKIP LOCKED: two instances that prune at once share the work instead of waiting for each other. */
 	static const struct pg_statement statement = {
-	        "idempotency_prune",
-	        "UPDATE idempotency SET detail = NULL WHERE ctid = ANY(ARRAY(SELECT i.ctid FROM idempotency i"
-	        " WHERE i.status <> 'ok' AND i.detail IS NOT NULL"
-	        " AND i.at < (SELECT clock_timestamp() - interval '24 hours') ORDER BY i.at LIMIT $1"
-	        " FOR UPDATE SKIP LOCKED))",
+		"idempotency_prune",
+		"UPDATE idempotency SET detail = NULL WHERE ctid = ANY(ARRAY(SELECT i.ctid FROM idempotency i"
+		" WHERE i.status <> 'ok' AND i.detail IS NOT NULL"
+		" AND i.at < (SELECT clock_timestamp() - interval '24 hours') ORDER BY i.at LIMIT $1"
+		" FOR UPDATE SKIP LOCKED))",
 	};
 	struct arena arena;
 	arena_init(&arena, 0);

@@ -16,16 +16,16 @@
 #include "store/lines.h"
 #include "store/pg_internal.h"
 
-#define PREFIX_BYTES_MAX 11   /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
+#define PREFIX_BYTES_MAX 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
 #define NAME_BYTES_MAX 100
 
 enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
                        size_t *ret_count)
 {
 	static const struct pg_statement statement = {
-	        "key_load",
-	        "SELECT k.sha256, p.id, p.channel, k.scopes FROM api_key k, LATERAL (SELECT q.id, q.channel FROM principal q"
-	        " WHERE q.id = k.principal_id OFFSET 0) p WHERE k.revoked_at IS NULL",
+		"key_load",
+		"SELECT k.sha256, p.id, p.channel, k.scopes FROM api_key k, LATERAL (SELECT q.id, q.channel FROM principal q"
+		" WHERE q.id = k.principal_id OFFSET 0) p WHERE k.revoked_at IS NULL",
 	};
 	PGresult *r;
 	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
@@ -38,9 +38,9 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 		CHECK(PQgetlength(r, i, 0) == sizeof entry->sha256);
 		memcpy(entry->sha256, PQgetvalue(r, i, 0), sizeof entry->sha256);
 		entry->principal = (struct principal){
-		        .id = pg_get_int(r, i, 1),
-		        .channel = (enum channel)pg_get_int(r, i, 2),
-		        .scopes = (unsigned)pg_get_int(r, i, 3),
+			.id = pg_get_int(r, i, 1),
+			.channel = (enum channel)pg_get_int(r, i, 2),
+			.scopes = (unsigned)pg_get_int(r, i, 3),
 		};
 	}
 	PQclear(r);
@@ -52,13 +52,13 @@ static enum lu_error principal_ensure(struct pg *pg, struct arena *arena, struct
                                       int64_t deadline_ns, int64_t *ret_id)
 {
 	static const struct pg_statement make = {
-	        "principal_make",
-	        "INSERT INTO principal (name, channel) VALUES ($1, $2::smallint) ON CONFLICT (name) DO NOTHING",
+		"principal_make",
+		"INSERT INTO principal (name, channel) VALUES ($1, $2::smallint) ON CONFLICT (name) DO NOTHING",
 	};
 	/* A statement of its own: its snapshot sees the row that the INSERT met. */
 	static const struct pg_statement find = {
-	        "principal_find",
-	        "SELECT p.id, p.channel FROM principal p WHERE p.name = $1",
+		"principal_find",
+		"SELECT p.id, p.channel FROM principal p WHERE p.name = $1",
 	};
 	struct pg_params p;
 	PGresult *r;
@@ -88,9 +88,9 @@ static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t prin
                                 struct text secret, int64_t deadline_ns)
 {
 	static const struct pg_statement statement = {
-	        "key_insert",
-	        "INSERT INTO api_key (sha256, principal_id, prefix, scopes) VALUES ($1, $2, $3, $4::integer)"
-	        " ON CONFLICT (sha256) DO NOTHING",
+		"key_insert",
+		"INSERT INTO api_key (sha256, principal_id, prefix, scopes) VALUES ($1, $2, $3, $4::integer)"
+		" ON CONFLICT (sha256) DO NOTHING",
 	};
 	unsigned char sha256[SHA256_DIGEST_LENGTH];
 	CHECK(SHA256((const unsigned char *)secret.data, secret.size, sha256));
@@ -148,10 +148,10 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
                        struct key_row **ret_rows, size_t *ret_count)
 {
 	static const struct pg_statement statement = {
-	        "key_list",
-	        "SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at FROM api_key k, LATERAL"
-	        " (SELECT q.name, q.channel FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
-	        " WHERE ($1::text IS NULL OR p.name = $1) ORDER BY p.name, k.created_at",
+		"key_list",
+		"SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at FROM api_key k, LATERAL"
+		" (SELECT q.name, q.channel FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
+		" WHERE ($1::text IS NULL OR p.name = $1) ORDER BY p.name, k.created_at",
 	};
 	struct pg_params p;
 	PGresult *r;
@@ -164,12 +164,12 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct key_row);
 	for (int i = 0; i < PQntuples(r); i++)
 		(*ret_rows)[i] = (struct key_row){
-		        .principal = pg_get_text(r, i, 0, arena),
-		        .channel = (enum channel)pg_get_int(r, i, 1),
-		        .scopes = (unsigned)pg_get_int(r, i, 2),
-		        .prefix = pg_get_text(r, i, 3, arena),
-		        .created_us = pg_get_time(r, i, 4),
-		        .revoked_us = pg_get_time(r, i, 5),
+			.principal = pg_get_text(r, i, 0, arena),
+			.channel = (enum channel)pg_get_int(r, i, 1),
+			.scopes = (unsigned)pg_get_int(r, i, 2),
+			.prefix = pg_get_text(r, i, 3, arena),
+			.created_us = pg_get_time(r, i, 4),
+			.revoked_us = pg_get_time(r, i, 5),
 		};
 	PQclear(r);
 	return LU_OK;
@@ -179,8 +179,8 @@ enum lu_error key_revoke(struct pg *pg, struct text prefix, int64_t deadline_ns,
 {
 	/* The whole prefix, as `key list` shows it: a shorter one would revoke more than was meant. */
 	static const struct pg_statement statement = {
-	        "key_revoke",
-	        "UPDATE api_key SET revoked_at = clock_timestamp() WHERE prefix = $1 AND revoked_at IS NULL",
+		"key_revoke",
+		"UPDATE api_key SET revoked_at = clock_timestamp() WHERE prefix = $1 AND revoked_at IS NULL",
 	};
 	struct arena arena;
 	arena_init(&arena, 0);

@@ -11,13 +11,13 @@
 void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_entry *entries, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "ledger_insert",
-	        "INSERT INTO ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
-	        " principal_id, operation_id, reference, kind, channel)"
-	        " SELECT u.sku_id, u.version, u.on_hand_delta, u.reserved_delta, u.on_hand_after, u.reserved_after,"
-	        " nullif(u.principal_id, 0), u.operation_id, u.reference, u.kind, u.channel"
-	        " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(sku_id, version, on_hand_delta,"
-	        " reserved_delta, on_hand_after, reserved_after, principal_id, operation_id, reference, kind, channel)",
+		"ledger_insert",
+		"INSERT INTO ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
+		" principal_id, operation_id, reference, kind, channel)"
+		" SELECT u.sku_id, u.version, u.on_hand_delta, u.reserved_delta, u.on_hand_after, u.reserved_after,"
+		" nullif(u.principal_id, 0), u.operation_id, u.reference, u.kind, u.channel"
+		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(sku_id, version, on_hand_delta,"
+		" reserved_delta, on_hand_after, reserved_after, principal_id, operation_id, reference, kind, channel)",
 	};
 	int16_t *kinds = ARENA_ARRAY(arena, count, int16_t), *channels = ARENA_ARRAY(arena, count, int16_t);
 	for (size_t i = 0; i < count; i++) {
@@ -26,7 +26,7 @@ void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_
 	}
 	static const struct ledger_entry none;
 	if (count == 0)
-		entries = &none;   /* nothing is read, but its address is taken */
+		entries = &none; /* nothing is read, but its address is taken */
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_int8s(&p, &entries->sku_id, sizeof *entries, count);
@@ -51,22 +51,22 @@ enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns)
 static struct ledger_row row_get(const PGresult *r, int i, struct arena *arena)
 {
 	return (struct ledger_row){
-	        .entry =
-	                {
-	                        .sku_id = pg_get_int(r, i, 0),
-	                        .version = pg_get_int(r, i, 1),
-	                        .kind = (enum ledger_kind)pg_get_int(r, i, 2),
-	                        .on_hand_delta = pg_get_int(r, i, 3),
-	                        .reserved_delta = pg_get_int(r, i, 4),
-	                        .on_hand_after = pg_get_int(r, i, 5),
-	                        .reserved_after = pg_get_int(r, i, 6),
-	                        .channel = (enum channel)pg_get_int(r, i, 7),
-	                        .principal_id = pg_get_int(r, i, 8),
-	                        .reference = pg_get_text(r, i, 9, arena),
-	                        .operation_id = pg_get_uuid(r, i, 10),
-	                },
-	        .at_us = pg_get_time(r, i, 11),
-	        .principal = pg_get_text(r, i, 12, arena),
+		.entry =
+			{
+				.sku_id = pg_get_int(r, i, 0),
+				.version = pg_get_int(r, i, 1),
+				.kind = (enum ledger_kind)pg_get_int(r, i, 2),
+				.on_hand_delta = pg_get_int(r, i, 3),
+				.reserved_delta = pg_get_int(r, i, 4),
+				.on_hand_after = pg_get_int(r, i, 5),
+				.reserved_after = pg_get_int(r, i, 6),
+				.channel = (enum channel)pg_get_int(r, i, 7),
+				.principal_id = pg_get_int(r, i, 8),
+				.reference = pg_get_text(r, i, 9, arena),
+				.operation_id = pg_get_uuid(r, i, 10),
+			},
+		.at_us = pg_get_time(r, i, 11),
+		.principal = pg_get_text(r, i, 12, arena),
 	};
 }
 
@@ -75,12 +75,12 @@ enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, i
 {
 	/* No entry behind `after`: one row with only the SKU, which tells an end from an unknown code. */
 	static const struct pg_statement statement = {
-	        "ledger_page",
-	        "SELECT s.id, l.version, l.kind, l.on_hand_delta, l.reserved_delta, l.on_hand_after, l.reserved_after,"
-	        " l.channel, l.principal_id, l.reference, l.operation_id, l.at,"
-	        " (SELECT p.name FROM principal p WHERE p.id = l.principal_id)"
-	        " FROM sku s LEFT JOIN LATERAL (SELECT * FROM ledger e WHERE e.sku_id = s.id AND e.version > $2"
-	        " ORDER BY e.version LIMIT $3) l ON true WHERE s.code = $1",
+		"ledger_page",
+		"SELECT s.id, l.version, l.kind, l.on_hand_delta, l.reserved_delta, l.on_hand_after, l.reserved_after,"
+		" l.channel, l.principal_id, l.reference, l.operation_id, l.at,"
+		" (SELECT p.name FROM principal p WHERE p.id = l.principal_id)"
+		" FROM sku s LEFT JOIN LATERAL (SELECT * FROM ledger e WHERE e.sku_id = s.id AND e.version > $2"
+		" ORDER BY e.version LIMIT $3) l ON true WHERE s.code = $1",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);

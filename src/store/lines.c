@@ -13,9 +13,9 @@
 struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t line_count)
 {
 	return (struct flat_lines){
-	        .lines = ARENA_ARRAY(arena, line_count + 1, struct line),
-	        .firsts = ARENA_ARRAY(arena, cart_count, int64_t),
-	        .lasts = ARENA_ARRAY(arena, cart_count, int64_t),
+		.lines = ARENA_ARRAY(arena, line_count + 1, struct line),
+		.firsts = ARENA_ARRAY(arena, cart_count, int64_t),
+		.lasts = ARENA_ARRAY(arena, cart_count, int64_t),
 	};
 }
 
@@ -50,11 +50,11 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 	struct line *lines = ARENA_ARRAY(arena, count, struct line);
 	for (size_t i = 0; i < count; i++)
 		lines[i] = (struct line){
-		        .sku = codes[i],
-		        .quantity = quantities[i],
-		        .sku_id = sku_ids[i],
-		        .counted = counted[i],
-		        .version = versions[i],
+			.sku = codes[i],
+			.quantity = quantities[i],
+			.sku_id = sku_ids[i],
+			.counted = counted[i],
+			.version = versions[i],
 		};
 	*ret_lines = lines;
 	return count;

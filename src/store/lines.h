@@ -11,9 +11,9 @@
 #include "store/pg.h"
 
 struct flat_lines {
-	struct line *lines;          /* all carts' lines, one behind the other, copied */
+	struct line *lines; /* all carts' lines, one behind the other, copied */
 	size_t count;
-	int64_t *firsts, *lasts;     /* per cart, for SQL */
+	int64_t *firsts, *lasts; /* per cart, for SQL */
 	size_t cart_count;
 };
 
@@ -25,10 +25,11 @@ void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t co
 void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 
 /* The codes of r.sku_ids, in their order. The inner SELECT is fenced so that it is always an index look-up per line. */
-#define LINES_CODES(table)                                                                                              \
-	"ARRAY(SELECT s.code FROM unnest(" table ".sku_ids) WITH ORDINALITY AS l(id, n),"                               \
+#define LINES_CODES(table)                   \
+	"ARRAY(SELECT s.code FROM unnest(" table \
+	".sku_ids) WITH ORDINALITY AS l(id, n)," \
 	" LATERAL (SELECT k.code FROM sku k WHERE k.id = l.id OFFSET 0) s ORDER BY l.n)"
-#define LINES_COLUMNS(table)                                                                                            \
+#define LINES_COLUMNS(table) \
 	table ".sku_ids, " table ".quantities, " table ".counted, " table ".versions, " LINES_CODES(table)
 #define LINES_COLUMN_COUNT 5
 

@@ -16,7 +16,7 @@
 #include "base/text.h"
 #include "store/pg_internal.h"
 
-#define MIGRATE_LOCK "7809650172860721525"   /* the epoch's lock, plus one */
+#define MIGRATE_LOCK "7809650172860721525" /* the epoch's lock, plus one */
 #define SERVER_VERSION_MIN 140000
 
 /* "sql/0001_stock.sql": 1 and "stock". */
@@ -58,7 +58,7 @@ static bool look(struct pg *pg, int64_t deadline_ns, struct migrate_report *repo
 		int64_t version;
 		struct text name;
 		if (name_parse(embedded_files[i].name, &version, &name)) {
-			CHECK(version == report->known + 1);   /* numbered without gaps, and the table is sorted by name */
+			CHECK(version == report->known + 1); /* numbered without gaps, and the table is sorted by name */
 			report->known = version;
 		}
 	}
@@ -100,8 +100,9 @@ static bool apply(struct pg *pg, int64_t deadline_ns, struct migrate_report *rep
 		if (!name_parse(embedded_files[i].name, &version, &name) || version <= report->now)
 			continue;
 		char record[256];
-		int size = snprintf(record, sizeof record, "INSERT INTO lastunit.migration (version, name) VALUES (%" PRId64 ", '%.*s')",
-		                    version, (int)name.size, name.data);
+		int size = snprintf(record, sizeof record,
+		                    "INSERT INTO lastunit.migration (version, name) VALUES (%" PRId64 ", '%.*s')", version,
+		                    (int)name.size, name.data);
 		CHECK(size > 0 && (size_t)size < sizeof record && !memchr(name.data, '\'', name.size));
 		if (pg_command(pg, embedded_files[i].content.data, deadline_ns) || pg_command(pg, record, deadline_ns))
 			return fail(pg, embedded_files[i].name, ret_why);

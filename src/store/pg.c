@@ -39,14 +39,16 @@ static enum pg_class class_of(const char *sqlstate)
 		const char *prefix;
 		enum pg_class class;
 	} table[] = {
-	        {"40001", PG_RETRY},      {"40P01", PG_RETRY},      {"55P03", PG_RETRY},
-	        {"57014", PG_UNAVAILABLE}, {"53", PG_UNAVAILABLE},  {"23505", PG_DUPLICATE},
-	        /* The server is going, or has gone, or has become a standby. */
-	        {"08", PG_CONNECTION},    {"57P", PG_CONNECTION},   {"25006", PG_CONNECTION}, {"25P03", PG_CONNECTION},
-	        /* BEGIN READ WRITE and pg_current_wal_lsn() on a standby; 0A000 also: a prepared plan's table was altered. */
-	        {"0A000", PG_CONNECTION}, {"55000", PG_CONNECTION},
-	        /* Our prepared statement is gone: somebody reset the session. */
-	        {"26000", PG_CONNECTION},
+		// clang-format off
+		{"40001", PG_RETRY},      {"40P01", PG_RETRY},     {"55P03", PG_RETRY},
+		{"57014", PG_UNAVAILABLE}, {"53", PG_UNAVAILABLE}, {"23505", PG_DUPLICATE},
+		/* The server is going, or has gone, or has become a standby. */
+		{"08", PG_CONNECTION},    {"57P", PG_CONNECTION},  {"25006", PG_CONNECTION}, {"25P03", PG_CONNECTION},
+		/* BEGIN READ WRITE and pg_current_wal_lsn() on a standby; 0A000 also: a prepared plan's table was altered. */
+		{"0A000", PG_CONNECTION}, {"55000", PG_CONNECTION},
+		/* Our prepared statement is gone: somebody reset the session. */
+		{"26000", PG_CONNECTION},
+		// clang-format on
 	};
 	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
 		if (starts(sqlstate, table[i].prefix))
@@ -87,9 +89,10 @@ enum lu_error pg_fail(struct pg *pg, enum pg_class class, const char *sqlstate, 
 enum lu_error pg_fail_result(struct pg *pg, const PGresult *result)
 {
 	const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
-	if (!sqlstate)   /* made up by libpq: the connection is lost */
+	if (!sqlstate) /* made up by libpq: the connection is lost */
 		return pg_fail(pg, PG_CONNECTION, "", pg->conn ? PQerrorMessage(pg->conn) : "the connection is closed");
-	enum lu_error error = pg_fail(pg, class_of(sqlstate), sqlstate, PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
+	enum lu_error error = pg_fail(pg, class_of(sqlstate), sqlstate,
+	                              PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 	copy_line(pg->error.constraint, sizeof pg->error.constraint, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME));
 	return error;
 }
@@ -142,7 +145,7 @@ bool pg_connected(const struct pg *pg)
 
 void pg_close(struct pg *pg)
 {
-	PQfinish(pg->conn);   /* non-blocking: a server that does not read is not waited for */
+	PQfinish(pg->conn); /* non-blocking: a server that does not read is not waited for */
 	pg->conn = NULL;
 	pg->prepared_count = 0;
 	pg->item_count = pg->item_taken = 0;
@@ -227,7 +230,7 @@ static enum lu_error simple_results(struct pg *pg, int64_t deadline_ns, PGresult
 		PGresult *result;
 		enum lu_error error = pg_next_result(pg, deadline_ns, &result);
 		if (error && outcome) {
-			pg_close(pg);        /* an error, then silence: the error is the reason */
+			pg_close(pg); /* an error, then silence: the error is the reason */
 			pg->error = first;
 		}
 		if (error)
@@ -237,7 +240,7 @@ static enum lu_error simple_results(struct pg *pg, int64_t deadline_ns, PGresult
 		ExecStatusType status = PQresultStatus(result);
 		if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) {
 			PQclear(result);
-			pg_close(pg);   /* only pg_conn()'s users may COPY */
+			pg_close(pg); /* only pg_conn()'s users may COPY */
 			return pg_fail(pg, PG_VIOLATION, "", "COPY is not a command");
 		}
 		if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK && status != PGRES_EMPTY_QUERY) {
@@ -309,7 +312,7 @@ enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_sent)
 
 void pg_rollback(struct pg *pg, int64_t deadline_ns)
 {
-	struct pg_error first = pg->error;   /* the caller asks why after it has cleaned up */
+	struct pg_error first = pg->error; /* the caller asks why after it has cleaned up */
 	(void)!pg_pipe_end(pg, deadline_ns);
 	switch (pg->conn ? PQtransactionStatus(pg->conn) : PQTRANS_UNKNOWN) {
 	case PQTRANS_IDLE:

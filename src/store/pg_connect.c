@@ -74,10 +74,10 @@ static PGconn *start(const struct pg *pg, const struct hosts *hosts, size_t n)
 	/* "dbname" is expanded as a connection string; what stands behind it overrides it. An empty value means the
 	 * default, which is right: element n of the list said nothing. */
 	const char *keywords[] = {"dbname", "client_encoding", "application_name", "host", "hostaddr", "port", NULL};
-	const char *values[] = {pg->url, "UTF8", pg->application_name, host ? host : "", hostaddr ? hostaddr : "",
+	const char *values[] = {pg->url,          "UTF8", pg->application_name, host ? host : "", hostaddr ? hostaddr : "",
 	                        port ? port : "", NULL};
 	if (hosts->count == 1)
-		keywords[3] = NULL;   /* as given, so that PGHOST and the service file keep their say */
+		keywords[3] = NULL; /* as given, so that PGHOST and the service file keep their say */
 	PGconn *conn = PQconnectStartParams(keywords, values, 1);
 	free(host);
 	free(hostaddr);
@@ -89,8 +89,7 @@ static enum lu_error poll_connection(struct pg *pg, int64_t deadline_ns)
 {
 	PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
 	while (wants == PGRES_POLLING_READING || wants == PGRES_POLLING_WRITING) {
-		struct pollfd ready = {.fd = PQsocket(pg->conn),
-		                       .events = wants == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+		struct pollfd ready = {.fd = PQsocket(pg->conn), .events = wants == PGRES_POLLING_READING ? POLLIN : POLLOUT};
 		int n = poll(&ready, 1, deadline_left_ms(deadline_ns));
 		CHECK(n >= 0 || errno == EINTR);
 		if (n > 0)
@@ -113,9 +112,10 @@ static enum lu_error session_setup(struct pg *pg, int64_t deadline_ns)
 	add_timeout(&sql, "statement_timeout", pg->statement_timeout_ms);
 	add_timeout(&sql, "idle_in_transaction_session_timeout", pg->idle_in_transaction_timeout_ms);
 	/* The plans: made once per statement and connection, and right for tables of every size (src/store/README.md). */
-	buffer_add_string(&sql, "SET synchronous_commit = on; SET search_path = lastunit; SET client_min_messages = warning;"
-	                        "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
-	                        "SET enable_bitmapscan = off; SET jit = off;");
+	buffer_add_string(&sql,
+	                  "SET synchronous_commit = on; SET search_path = lastunit; SET client_min_messages = warning;"
+	                  "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
+	                  "SET enable_bitmapscan = off; SET jit = off;");
 	if (pg->role) {
 		char *quoted = PQescapeIdentifier(pg->conn, pg->role, strlen(pg->role));
 		CHECK(quoted);
@@ -181,7 +181,7 @@ enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
 	}
 	PQconninfoFree(hosts.options);
 	if (error && pg->error.class != PG_DEADLINE) {
-		pg->error.class = PG_CONNECTION;   /* a wrong password or a missing role too: there is no session */
+		pg->error.class = PG_CONNECTION; /* a wrong password or a missing role too: there is no session */
 		error = pg_error_meaning(PG_CONNECTION);
 	}
 	return error;

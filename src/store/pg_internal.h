@@ -7,28 +7,28 @@
 /* One statement in the pipeline and what is still to come for it. */
 struct pg_pipe_item {
 	const struct pg_statement *statement;
-	bool prepares;               /* a Parse of ours goes in front: its answer comes first */
+	bool prepares; /* a Parse of ours goes in front: its answer comes first */
 };
 
 struct pg {
-	PGconn *conn;                /* NULL when closed */
+	PGconn *conn; /* NULL when closed */
 	char *url, *role, *application_name;
 	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms;
-	int64_t next_attempt_ns;     /* pg_connect fails at once before that */
+	int64_t next_attempt_ns; /* pg_connect fails at once before that */
 	struct pg_error error;
-	bool warned;                 /* a WARNING arrived since it was last cleared */
+	bool warned; /* a WARNING arrived since it was last cleared */
 
 	/* Prepared on this connection, or about to be by a Parse in the running pipeline. */
 	const struct pg_statement **prepared;
 	size_t prepared_count, prepared_room;
 
-	struct pg_pipe_item *items;  /* of the open pipeline; [taken, count) are still to be taken */
+	struct pg_pipe_item *items; /* of the open pipeline; [taken, count) are still to be taken */
 	size_t item_count, item_room, item_taken;
-	bool pipe_open;              /* from the first pg_pipe_add to pg_pipe_end */
-	bool piping;                 /* libpq's pipeline mode is on: the connection is not idle */
-	bool synced;                 /* the Sync was sent, its answer not yet read */
+	bool pipe_open; /* from the first pg_pipe_add to pg_pipe_end */
+	bool piping;    /* libpq's pipeline mode is on: the connection is not idle */
+	bool synced;    /* the Sync was sent, its answer not yet read */
 	bool pipe_failed;
-	struct pg_error pipe_error;  /* the first failure, which every further call repeats */
+	struct pg_error pipe_error; /* the first failure, which every further call repeats */
 };
 
 /* Sets the error and returns what the caller's caller sees. */
@@ -42,7 +42,7 @@ enum lu_error pg_next_result(struct pg *pg, int64_t deadline_ns, PGresult **ret_
 enum lu_error pg_flush(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Simple query protocol; the last result with rows goes to ret_result (may be NULL), `tag` gets the last command tag. */
 enum lu_error pg_simple(struct pg *pg, const char *sql, int64_t deadline_ns, PGresult **ret_result, char tag[64])
-        LU_MUST_CHECK;
+	LU_MUST_CHECK;
 void pg_on_notice(void *context, const PGresult *notice);
 
 #endif

@@ -97,7 +97,8 @@ void pg_pipe_add(struct pg *pg, const struct pg_statement *statement, const stru
 		remember(pg, statement);
 		sent = PQsendPrepare(pg->conn, statement->name, statement->sql, params->count, params->types);
 	}
-	sent = sent && PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values, params->lengths, binary, 1);
+	sent = sent &&
+	       PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values, params->lengths, binary, 1);
 	if (!sent) {
 		(void)pg_fail_result(pg, NULL);
 		(void)fail_pipe(pg);
@@ -224,7 +225,7 @@ static enum lu_error finish(struct pg *pg, int64_t deadline_ns)
 	if (error || pg->pipe_failed) {
 		(void)fail_pipe(pg);
 		if (pg->piping)
-			pg_close(pg);   /* out of step */
+			pg_close(pg); /* out of step */
 		pg->error = pg->pipe_error;
 		return pg_error_meaning(pg->error.class);
 	}

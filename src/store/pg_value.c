@@ -14,14 +14,16 @@
 #include "base/id.h"
 #include "store/pg.h"
 
+// clang-format off
 enum {
 	OID_BOOL = 16, OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25, OID_TIMESTAMPTZ = 1184,
 	OID_UUID = 2950, OID_XID8 = 5069,
 	OID_BOOLS = 1000, OID_BYTEAS = 1001, OID_INT2S = 1005, OID_TEXTS = 1009, OID_INT8S = 1016,
 	OID_TIMESTAMPTZS = 1185, OID_UUIDS = 2951,
 };
+// clang-format on
 
-#define PG_EPOCH_US INT64_C(946684800000000)   /* 2000-01-01 in Unix time */
+#define PG_EPOCH_US INT64_C(946684800000000) /* 2000-01-01 in Unix time */
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
@@ -110,7 +112,7 @@ static struct array array_begin(struct pg_params *p, unsigned element, size_t co
 	CHECK(count <= INT32_MAX / 4 && payload_bytes <= INT32_MAX / 2);
 	struct array a = {.bytes = arena_alloc(p->arena, 20 + 4 * count + payload_bytes)};
 	a.end = a.bytes;
-	put_u32(&a, count > 0);   /* an empty array has no dimensions */
+	put_u32(&a, count > 0); /* an empty array has no dimensions */
 	put_u32(&a, 0);
 	put_u32(&a, element);
 	if (count > 0) {
@@ -320,7 +322,7 @@ static struct reader reader_of(const PGresult *r, int row, int column, unsigned 
 	if (dimensions == 1) {
 		in.count = take_u32(&in);
 		take_u32(&in);
-		CHECK(in.count <= size / 4);   /* each element has a length */
+		CHECK(in.count <= size / 4); /* each element has a length */
 	}
 	return in;
 }

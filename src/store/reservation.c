@@ -22,15 +22,15 @@ struct reservation *reservation_take_row(const PGresult *r, int row, struct aren
 {
 	struct reservation *reservation = ARENA_NEW(arena, struct reservation);
 	*reservation = (struct reservation){
-	        .id = pg_get_uuid(r, row, 0),
-	        .principal_id = pg_get_int(r, row, 1),
-	        .channel = (enum channel)pg_get_int(r, row, 2),
-	        .state = (enum reservation_state)pg_get_int(r, row, 3),
-	        .reference = pg_get_text(r, row, 4, arena),
-	        .created_us = pg_get_time(r, row, 5),
-	        .expires_us = pg_get_time(r, row, 6),
-	        .ended_us = pg_get_time(r, row, 7),
-	        .checkout_id = pg_get_uuid(r, row, 8),
+		.id = pg_get_uuid(r, row, 0),
+		.principal_id = pg_get_int(r, row, 1),
+		.channel = (enum channel)pg_get_int(r, row, 2),
+		.state = (enum reservation_state)pg_get_int(r, row, 3),
+		.reference = pg_get_text(r, row, 4, arena),
+		.created_us = pg_get_time(r, row, 5),
+		.expires_us = pg_get_time(r, row, 6),
+		.ended_us = pg_get_time(r, row, 7),
+		.checkout_id = pg_get_uuid(r, row, 8),
 	};
 	reservation->line_count = lines_get(r, row, 9, arena, &reservation->lines);
 	return reservation;
@@ -46,8 +46,8 @@ struct reservation **reservations_get(const PGresult *r, struct arena *arena, si
 }
 
 const struct pg_statement reservation_read_statement = {
-        "reservation_read",
-        "SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id = ANY($1)",
+	"reservation_read",
+	"SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id = ANY($1)",
 };
 
 void reservation_read_send(struct pg *pg, struct arena *arena, const struct uuid *ids, size_t count)
@@ -92,13 +92,13 @@ static struct reservation *gathered(struct arena *arena, struct reservation *con
 static void insert_rows(struct pg *pg, struct arena *arena, const struct reservation *rows, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "reservation_insert",
-	        "INSERT INTO reservation (id, created_at, expires_at, ended_at, principal_id, checkout_id, channel, state,"
-	        " reference, sku_ids, quantities, counted, versions)"
-	        " SELECT u.id, u.created_at, u.expires_at, u.ended_at, u.principal_id, u.checkout_id, u.channel, u.state,"
-	        " u.reference, ($12)[u.first:u.last], ($13)[u.first:u.last], ($14)[u.first:u.last], ($15)[u.first:u.last]"
-	        " FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(id, created_at, expires_at, ended_at,"
-	        " principal_id, checkout_id, channel, state, reference, first, last)",
+		"reservation_insert",
+		"INSERT INTO reservation (id, created_at, expires_at, ended_at, principal_id, checkout_id, channel, state,"
+		" reference, sku_ids, quantities, counted, versions)"
+		" SELECT u.id, u.created_at, u.expires_at, u.ended_at, u.principal_id, u.checkout_id, u.channel, u.state,"
+		" u.reference, ($12)[u.first:u.last], ($13)[u.first:u.last], ($14)[u.first:u.last], ($15)[u.first:u.last]"
+		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(id, created_at, expires_at, ended_at,"
+		" principal_id, checkout_id, channel, state, reference, first, last)",
 	};
 	size_t line_count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -137,9 +137,9 @@ struct hold {
 static void insert_holds(struct pg *pg, struct arena *arena, const struct reservation *rows, size_t count)
 {
 	static const struct pg_statement statement = {
-	        "hold_insert",
-	        "INSERT INTO hold (reservation_id, expires_at, sku_id, quantity, counted)"
-	        " SELECT * FROM unnest($1, $2, $3, $4, $5)",
+		"hold_insert",
+		"INSERT INTO hold (reservation_id, expires_at, sku_id, quantity, counted)"
+		" SELECT * FROM unnest($1, $2, $3, $4, $5)",
 	};
 	size_t hold_count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -180,14 +180,14 @@ void reservation_change_send(struct pg *pg, struct arena *arena, const struct re
 	 * sorted, so width_bucket finds a row's element (sku_update has the trick). `state + 0`: a plain `state = 1` would
 	 * prove the partial index of the live ones fit, and a plan made while it was empty would read all of it for ever. */
 	static const struct pg_statement statement = {
-	        "reservation_change",
-	        "WITH changed AS (UPDATE reservation r SET state = ($2)[width_bucket(r.id, $1)],"
-	        " expires_at = ($3)[width_bucket(r.id, $1)], ended_at = ($4)[width_bucket(r.id, $1)],"
-	        " checkout_id = ($5)[width_bucket(r.id, $1)] WHERE r.id = ANY($1) AND r.state + 0 = 1 RETURNING 1),"
-	        "ended AS (DELETE FROM hold h WHERE h.reservation_id = ANY($6)),"
-	        "extended AS (UPDATE hold h SET expires_at = ($8)[width_bucket(h.reservation_id, $7)]"
-	        " WHERE h.reservation_id = ANY($7)) "
-	        "SELECT (SELECT count(*) FROM changed) = cardinality($1)",
+		"reservation_change",
+		"WITH changed AS (UPDATE reservation r SET state = ($2)[width_bucket(r.id, $1)],"
+		" expires_at = ($3)[width_bucket(r.id, $1)], ended_at = ($4)[width_bucket(r.id, $1)],"
+		" checkout_id = ($5)[width_bucket(r.id, $1)] WHERE r.id = ANY($1) AND r.state + 0 = 1 RETURNING 1),"
+		"ended AS (DELETE FROM hold h WHERE h.reservation_id = ANY($6)),"
+		"extended AS (UPDATE hold h SET expires_at = ($8)[width_bucket(h.reservation_id, $7)]"
+		" WHERE h.reservation_id = ANY($7)) "
+		"SELECT (SELECT count(*) FROM changed) = cardinality($1)",
 	};
 	struct reservation **sorted = ARENA_ARRAY(arena, count + 1, struct reservation *);
 	for (size_t i = 0; i < count; i++)
@@ -233,8 +233,8 @@ enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns)
 /* --- listing ------------------------------------------------------------------------------------------------------ */
 
 /* $1 after, $2 state, $3 principal, $4 SKU, $5 limit; each may be "any". */
-#define FILTER                                                                                                          \
-	"r.id > $1 AND ($2 = 0 OR r.state = $2) AND ($3 = 0 OR r.principal_id = $3)"                                    \
+#define FILTER                                                                   \
+	"r.id > $1 AND ($2 = 0 OR r.state = $2) AND ($3 = 0 OR r.principal_id = $3)" \
 	" AND ($4::text IS NULL OR (SELECT s.id FROM sku s WHERE s.code = $4) = ANY(r.sku_ids))"
 
 enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct reservation_filter *filter,
@@ -243,27 +243,27 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
 	/* Three ways in, so that each has its index: by reference; by what holds a SKU now; or through all, by id. The
 	 * fences (OFFSET 0) keep the order by id from luring the first two to the primary key. */
 	static const struct pg_statement by_reference = {
-	        "reservation_page_reference",
-	        "SELECT * FROM (SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.reference = $6 AND " FILTER
-	        " OFFSET 0) f ORDER BY 1 LIMIT $5",
+		"reservation_page_reference",
+		"SELECT * FROM (SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.reference = $6 AND " FILTER
+		" OFFSET 0) f ORDER BY 1 LIMIT $5",
 	};
 	static const struct pg_statement by_hold = {
-	        "reservation_page_hold",
-	        "SELECT f.* FROM (SELECT h.reservation_id FROM hold h"
-	        " WHERE h.sku_id = (SELECT s.id FROM sku s WHERE s.code = $4) OFFSET 0) h,"
-	        " LATERAL (SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id = h.reservation_id AND " FILTER
-	        " OFFSET 0) f ORDER BY 1 LIMIT $5",
+		"reservation_page_hold",
+		"SELECT f.* FROM (SELECT h.reservation_id FROM hold h"
+		" WHERE h.sku_id = (SELECT s.id FROM sku s WHERE s.code = $4) OFFSET 0) h,"
+		" LATERAL (SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id = h.reservation_id AND " FILTER
+		" OFFSET 0) f ORDER BY 1 LIMIT $5",
 	};
 	static const struct pg_statement through_all = {
-	        "reservation_page",
-	        "SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE " FILTER " ORDER BY r.id LIMIT $5",
+		"reservation_page",
+		"SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE " FILTER " ORDER BY r.id LIMIT $5",
 	};
 	static const struct uuid nil;
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_uuid(&p, &filter->after);
 	if (uuid_is_nil(&filter->after))
-		p.values[0] = (const char *)nil.bytes;   /* smaller than every id, where NULL would be greater than none */
+		p.values[0] = (const char *)nil.bytes; /* smaller than every id, where NULL would be greater than none */
 	pg_add_int8(&p, filter->state);
 	pg_add_int8(&p, filter->principal_id);
 	pg_add_text(&p, filter->sku);

@@ -15,7 +15,7 @@
 struct due {
 	struct uuid reservation_id;
 	int64_t expires_us;
-	size_t sku;                  /* its place in `skus` */
+	size_t sku; /* its place in `skus` */
 };
 
 static int by_end(const void *a, const void *b)
@@ -57,14 +57,14 @@ enum lu_error reservation_due(struct pg *pg, struct arena *arena, struct locked_
 {
 	/* Only counted lines give units back. The second part is one row per SKU: its first end after now. */
 	static const struct pg_statement statement = {
-	        "reservation_due",
-	        "SELECT u.n, true, h.reservation_id, h.expires_at FROM unnest($1) WITH ORDINALITY AS u(id, n),"
-	        " LATERAL (SELECT k.reservation_id, k.expires_at FROM hold k WHERE k.sku_id = u.id AND k.counted"
-	        " AND k.expires_at <= (SELECT clock_timestamp()) ORDER BY k.expires_at LIMIT $2) h"
-	        " UNION ALL "
-	        "SELECT u.n, false, NULL, h.expires_at FROM unnest($1) WITH ORDINALITY AS u(id, n),"
-	        " LATERAL (SELECT k.expires_at FROM hold k WHERE k.sku_id = u.id AND k.counted"
-	        " AND k.expires_at > (SELECT clock_timestamp()) ORDER BY k.expires_at LIMIT 1) h",
+		"reservation_due",
+		"SELECT u.n, true, h.reservation_id, h.expires_at FROM unnest($1) WITH ORDINALITY AS u(id, n),"
+		" LATERAL (SELECT k.reservation_id, k.expires_at FROM hold k WHERE k.sku_id = u.id AND k.counted"
+		" AND k.expires_at <= (SELECT clock_timestamp()) ORDER BY k.expires_at LIMIT $2) h"
+		" UNION ALL "
+		"SELECT u.n, false, NULL, h.expires_at FROM unnest($1) WITH ORDINALITY AS u(id, n),"
+		" LATERAL (SELECT k.expires_at FROM hold k WHERE k.sku_id = u.id AND k.counted"
+		" AND k.expires_at > (SELECT clock_timestamp()) ORDER BY k.expires_at LIMIT 1) h",
 	};
 	int64_t *ids = ARENA_ARRAY(arena, count, int64_t);
 	for (size_t i = 0; i < count; i++)
@@ -115,14 +115,15 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
                                   int64_t *ret_next_in_us)
 {
 	static const struct pg_statement due = {
-	        "reservation_overdue",
-	        "SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.state = 1"
-	        " AND r.expires_at <= (SELECT clock_timestamp()) AND r.id <> ALL($1) ORDER BY r.expires_at LIMIT $2",
+		"reservation_overdue",
+		"SELECT " RESERVATION_COLUMNS
+		" FROM reservation r WHERE r.state = 1"
+		" AND r.expires_at <= (SELECT clock_timestamp()) AND r.id <> ALL($1) ORDER BY r.expires_at LIMIT $2",
 	};
 	static const struct pg_statement next = {
-	        "reservation_next_end",
-	        "SELECT r.expires_at, clock_timestamp() FROM reservation r WHERE r.state = 1"
-	        " AND r.expires_at > (SELECT clock_timestamp()) ORDER BY r.expires_at LIMIT 1",
+		"reservation_next_end",
+		"SELECT r.expires_at, clock_timestamp() FROM reservation r WHERE r.state = 1"
+		" AND r.expires_at > (SELECT clock_timestamp()) ORDER BY r.expires_at LIMIT 1",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
@@ -142,6 +143,6 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
 		return error;
 	*ret_due = reservations_get(due_rows, arena, ret_count);
 	PQclear(due_rows);
-	*ret_next_in_us = *ret_count >= limit ? 0 : next_in_us > 0 ? next_in_us : 0;   /* cut off: there is more at once */
+	*ret_next_in_us = *ret_count >= limit ? 0 : next_in_us > 0 ? next_in_us : 0; /* cut off: there is more at once */
 	return LU_OK;
 }

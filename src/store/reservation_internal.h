@@ -5,11 +5,11 @@
 #include "store/lines.h"
 #include "store/reservation.h"
 
-#define RESERVATION_COLUMNS                                                                                             \
-	"r.id, r.principal_id, r.channel, r.state, r.reference, r.created_at, r.expires_at, r.ended_at, r.checkout_id, " \
-	LINES_COLUMNS("r")
+#define RESERVATION_COLUMNS                                                                                                         \
+	"r.id, r.principal_id, r.channel, r.state, r.reference, r.created_at, r.expires_at, r.ended_at, r.checkout_id, " LINES_COLUMNS( \
+		"r")
 
-extern const struct pg_statement reservation_read_statement;   /* $1: ids */
+extern const struct pg_statement reservation_read_statement; /* $1: ids */
 
 struct reservation *reservation_take_row(const PGresult *r, int row, struct arena *arena);
 struct reservation **reservations_get(const PGresult *r, struct arena *arena, size_t *ret_count);

@@ -22,11 +22,11 @@
 static struct figures figures_get(const PGresult *r, int row, int column)
 {
 	return (struct figures){
-	        .version = pg_get_int(r, row, column),
-	        .on_hand = pg_get_int(r, row, column + 1),
-	        .reserved = pg_get_int(r, row, column + 2),
-	        .safety_stock = pg_get_int(r, row, column + 3),
-	        .tracked = pg_get_bool(r, row, column + 4),
+		.version = pg_get_int(r, row, column),
+		.on_hand = pg_get_int(r, row, column + 1),
+		.reserved = pg_get_int(r, row, column + 2),
+		.safety_stock = pg_get_int(r, row, column + 3),
+		.tracked = pg_get_bool(r, row, column + 4),
 	};
 }
 
@@ -34,8 +34,7 @@ static struct figures figures_get(const PGresult *r, int row, int column)
 
 /* The sort stands below the locking, so the locks are taken in id order; `+ 0` keeps the planner from reading the
  * primary key from end to end to save that sort. */
-#define LOCK_SQL                                                                                                        \
-	"SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.code = ANY($1) ORDER BY s.id + 0 FOR UPDATE OF s"
+#define LOCK_SQL "SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.code = ANY($1) ORDER BY s.id + 0 FOR UPDATE OF s"
 
 void sku_lock_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count, enum sku_lock mode)
 {
@@ -63,9 +62,9 @@ enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *ar
 	struct locked_sku *skus = ARENA_ARRAY(arena, count, struct locked_sku);
 	for (int i = 0; i < (int)count; i++)
 		skus[i] = (struct locked_sku){
-		        .id = pg_get_int(r, i, 0),
-		        .code = pg_get_text(r, i, 1, arena),
-		        .figures = figures_get(r, i, 2),
+			.id = pg_get_int(r, i, 0),
+			.code = pg_get_text(r, i, 1, arena),
+			.figures = figures_get(r, i, 2),
 		};
 	PQclear(r);
 	if (count > 0)
@@ -112,17 +111,17 @@ void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku
 	/* width_bucket(x, sorted array) is a binary search: the position of x in it. Each row finds its new figures by its
 	 * id, without a join that could be planned badly. */
 	static const struct pg_statement statement = {
-	        "sku_update",
-	        "UPDATE sku s SET on_hand = ($2)[width_bucket(s.id, $1)], reserved = ($3)[width_bucket(s.id, $1)],"
-	        " safety_stock = ($4)[width_bucket(s.id, $1)], tracked = ($5)[width_bucket(s.id, $1)],"
-	        " version = ($6)[width_bucket(s.id, $1)], writer = $7 WHERE s.id = ANY($1)",
+		"sku_update",
+		"UPDATE sku s SET on_hand = ($2)[width_bucket(s.id, $1)], reserved = ($3)[width_bucket(s.id, $1)],"
+		" safety_stock = ($4)[width_bucket(s.id, $1)], tracked = ($5)[width_bucket(s.id, $1)],"
+		" version = ($6)[width_bucket(s.id, $1)], writer = $7 WHERE s.id = ANY($1)",
 	};
 	struct locked_sku *sorted = ARENA_ARRAY(arena, count + 1, struct locked_sku);
 	if (count > 0) {
 		memcpy(sorted, rows, count * sizeof *rows);
 		qsort(sorted, count, sizeof *sorted, by_id);
 	}
-	struct uuid writer = uuid_new();   /* differs from any before: triggers know our writes by that */
+	struct uuid writer = uuid_new(); /* differs from any before: triggers know our writes by that */
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_int8s(&p, &sorted->id, sizeof *sorted, count);
@@ -152,9 +151,10 @@ enum lu_error sku_read(struct pg *pg, struct arena *arena, const struct text *co
                        struct sku_figures_row **ret_rows)
 {
 	static const struct pg_statement statement = {
-	        "sku_read",
-	        "SELECT u.n, s.id, " FIGURES " FROM unnest($1) WITH ORDINALITY AS u(code, n),"
-	        " LATERAL (SELECT k.* FROM sku k WHERE k.code = u.code OFFSET 0) s",
+		"sku_read",
+		"SELECT u.n, s.id, " FIGURES
+		" FROM unnest($1) WITH ORDINALITY AS u(code, n),"
+		" LATERAL (SELECT k.* FROM sku k WHERE k.code = u.code OFFSET 0) s",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
@@ -166,18 +166,19 @@ enum lu_error sku_read(struct pg *pg, struct arena *arena, const struct text *co
 	struct sku_figures_row *rows = ARENA_ARRAY(arena, count, struct sku_figures_row);
 	for (int i = 0; i < PQntuples(r); i++)
 		rows[pg_get_int(r, i, 0) - 1] = (struct sku_figures_row){
-		        .known = true,
-		        .id = pg_get_int(r, i, 1),
-		        .figures = figures_get(r, i, 2),
+			.known = true,
+			.id = pg_get_int(r, i, 1),
+			.figures = figures_get(r, i, 2),
 		};
 	PQclear(r);
 	*ret_rows = rows;
 	return LU_OK;
 }
 
-#define PAGE_SQL(condition)                                                                                             \
-	"SELECT s.id, s.code, " FIGURES ", coalesce(t.titles::text, '{}'), coalesce(t.names, '{}')"                     \
-	" FROM sku s LEFT JOIN LATERAL (SELECT k.titles, k.names FROM sku_text k WHERE k.sku_id = s.id OFFSET 0) t"     \
+#define PAGE_SQL(condition)                                                                                     \
+	"SELECT s.id, s.code, " FIGURES                                                                             \
+	", coalesce(t.titles::text, '{}'), coalesce(t.names, '{}')"                                                 \
+	" FROM sku s LEFT JOIN LATERAL (SELECT k.titles, k.names FROM sku_text k WHERE k.sku_id = s.id OFFSET 0) t" \
 	" ON true WHERE s.code " condition " $1 ORDER BY s.code LIMIT $2"
 
 enum lu_error sku_page(struct pg *pg, struct arena *arena, struct text after, bool only_this, size_t limit,

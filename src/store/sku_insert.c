@@ -13,7 +13,7 @@
 /* What SKUs are called, one element per SKU, the names flat with the number of the SKU they belong to (from 1). */
 struct descriptions {
 	size_t count, name_count;
-	struct text *titles;         /* data NULL: not given */
+	struct text *titles; /* data NULL: not given */
 	bool *names_given;
 	struct text *names;
 	int64_t *names_of;
@@ -22,10 +22,10 @@ struct descriptions {
 static struct descriptions descriptions_new(struct arena *arena, size_t count, size_t name_count)
 {
 	return (struct descriptions){
-	        .titles = ARENA_ARRAY(arena, count, struct text),
-	        .names_given = ARENA_ARRAY(arena, count, bool),
-	        .names = ARENA_ARRAY(arena, name_count, struct text),
-	        .names_of = ARENA_ARRAY(arena, name_count, int64_t),
+		.titles = ARENA_ARRAY(arena, count, struct text),
+		.names_given = ARENA_ARRAY(arena, count, bool),
+		.names = ARENA_ARRAY(arena, name_count, struct text),
+		.names_of = ARENA_ARRAY(arena, name_count, int64_t),
 	};
 }
 
@@ -55,8 +55,8 @@ static struct text titles_of(const struct sku_change *change)
 }
 
 /* The names of each SKU as one array; (names, names_of) are the parameters' numbers. */
-#define NAMES_CTE(names, names_of)                                                                                      \
-	"named AS MATERIALIZED (SELECT f.of, array_agg(f.name ORDER BY f.n) AS names"                                   \
+#define NAMES_CTE(names, names_of)                                                \
+	"named AS MATERIALIZED (SELECT f.of, array_agg(f.name ORDER BY f.n) AS names" \
 	" FROM unnest(" names ", " names_of ") WITH ORDINALITY AS f(name, of, n) GROUP BY f.of)"
 
 void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert *inserts, size_t count)

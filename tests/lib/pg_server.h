@@ -18,14 +18,14 @@
 #include <sys/types.h>
 
 struct pg_server {
-	pid_t pid;             /* the postmaster; 0 while it does not run */
-	char directory[64];    /* 0700; holds the socket, the data and the log. TMPDIR or /tmp */
-	char url[160];         /* the superuser's, database postgres */
+	pid_t pid;          /* the postmaster; 0 while it does not run */
+	char directory[64]; /* 0700; holds the socket, the data and the log. TMPDIR or /tmp */
+	char url[160];      /* the superuser's, database postgres */
 };
 
 enum pg_server_end {
-	PG_SERVER_FAST,        /* sessions are ended, everything is written: as by an administrator */
-	PG_SERVER_IMMEDIATE,   /* as by a power cut, if fsync is on */
+	PG_SERVER_FAST,      /* sessions are ended, everything is written: as by an administrator */
+	PG_SERVER_IMMEDIATE, /* as by a power cut, if fsync is on */
 };
 
 /* `options` are lines of postgresql.conf, put behind ours (NULL: none). Ours: fsync off, a small cache, no TCP. */

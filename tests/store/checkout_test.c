@@ -5,15 +5,17 @@ static struct checkout *new_checkout(const int64_t *sku_ids, size_t count)
 {
 	struct checkout *c = ARENA_NEW(&arena, struct checkout);
 	*c = (struct checkout){
-	        .id = next_id(),
-	        .principal_id = 7,
-	        .channel = CHANNEL_POS,
-	        .created_us = clock_unix_us(),
-	        .lines = ARENA_ARRAY(&arena, count, struct line),
-	        .line_count = count,
+		.id = next_id(),
+		.principal_id = 7,
+		.channel = CHANNEL_POS,
+		.created_us = clock_unix_us(),
+		.lines = ARENA_ARRAY(&arena, count, struct line),
+		.line_count = count,
 	};
 	for (size_t i = 0; i < count; i++)
-		c->lines[i] = (struct line){.sku_id = sku_ids[i], .quantity = (int64_t)i + 1, .counted = i % 2 == 0,
+		c->lines[i] = (struct line){.sku_id = sku_ids[i],
+		                            .quantity = (int64_t)i + 1,
+		                            .counted = i % 2 == 0,
 		                            .version = INT64_C(1) << (10 * i)};
 	return c;
 }
@@ -79,7 +81,7 @@ static void what_was_sold_is_read_back_and_cancelled(void **state)
 	sent(pg);
 	ok(pg, checkout_change_take(pg, SOON));
 	ended(pg);
-	made[1]->lines[0].cancelled = 0;   /* was not changed */
+	made[1]->lines[0].cancelled = 0; /* was not changed */
 	rows = read_back(pg, wanted, 4, &count);
 	for (int i = 0; i < 3; i++)
 		assert_same(rows[i], made[i]);
@@ -135,9 +137,9 @@ static void checkouts_are_found_by_reference_page_by_page(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(what_was_sold_is_read_back_and_cancelled),
-        STORE_TEST(a_reservation_is_sold_once),
-        STORE_TEST(checkouts_are_found_by_reference_page_by_page),
+	STORE_TEST(what_was_sold_is_read_back_and_cancelled),
+	STORE_TEST(a_reservation_is_sold_once),
+	STORE_TEST(checkouts_are_found_by_reference_page_by_page),
 };
 
 STORE_MAIN(tests)

@@ -18,7 +18,8 @@ static bool open_epoch(struct pg *pg, const char *old, const char *new)
 	return moved;
 }
 
-static bool moved_by(struct pg *pg, enum lu_error (*move)(struct pg *, struct text, int64_t, bool *), const char *namespace)
+static bool moved_by(struct pg *pg, enum lu_error (*move)(struct pg *, struct text, int64_t, bool *),
+                     const char *namespace)
 {
 	bool moved;
 	ok(pg, move(pg, text_of(namespace), SOON, &moved));
@@ -44,7 +45,7 @@ static void leave(struct pg *pg)
 
 static void a_new_database_is_closed_and_opens(void **state)
 {
-	struct pg *pg = session();   /* the service's role: it may ask for the identity */
+	struct pg *pg = session(); /* the service's role: it may ask for the identity */
 	struct epoch_row row = lease(pg);
 	assert_int_equal(row.state, EPOCH_CLOSED);
 	assert_false(row.genuine);
@@ -70,15 +71,15 @@ static void each_transition_is_of_its_own_namespace_and_state(void **state)
 	assert_false(open_epoch(pg, "lu:0", "lu:1"));
 	assert_false(moved_by(pg, epoch_close, ""));
 	assert_true(open_epoch(pg, "", "lu:1"));
-	assert_false(open_epoch(pg, "lu:1", "lu:2"));       /* open: not to be opened */
-	assert_false(moved_by(pg, epoch_closed, "lu:1"));   /* not before closing */
-	assert_false(moved_by(pg, epoch_close, "lu:0"));    /* of an epoch long gone */
+	assert_false(open_epoch(pg, "lu:1", "lu:2"));     /* open: not to be opened */
+	assert_false(moved_by(pg, epoch_closed, "lu:1")); /* not before closing */
+	assert_false(moved_by(pg, epoch_close, "lu:0"));  /* of an epoch long gone */
 	assert_true(moved_by(pg, epoch_close, "lu:1"));
 	assert_false(moved_by(pg, epoch_close, "lu:1"));
 	struct epoch_row row = lease(pg);
 	assert_int_equal(row.state, EPOCH_CLOSING);
 	assert_true(row.genuine);
-	assert_false(open_epoch(pg, "lu:1", "lu:2"));       /* not before closed */
+	assert_false(open_epoch(pg, "lu:1", "lu:2")); /* not before closed */
 	assert_true(moved_by(pg, epoch_closed, "lu:1"));
 	assert_int_equal(lease(pg).state, EPOCH_CLOSED);
 	assert_true(open_epoch(pg, "lu:1", "lu:2"));
@@ -119,13 +120,16 @@ static void the_opener_waits_out_the_writers_in_flight(void **state)
 static void a_writer_that_waited_for_the_opener_sees_it_open(void **state)
 {
 	struct pg *writer = session(), *opener = owner_session();
-	ok(opener, pg_command(opener, "BEGIN; SELECT pg_advisory_xact_lock(7809650172860721524);"
-	                              "UPDATE cache_epoch SET state = 1, namespace = 'lu:1', xid = pg_current_xact_id()", SOON));
+	ok(opener, pg_command(opener,
+	                      "BEGIN; SELECT pg_advisory_xact_lock(7809650172860721524);"
+	                      "UPDATE cache_epoch SET state = 1, namespace = 'lu:1', xid = pg_current_xact_id()",
+	                      SOON));
 	ok(writer, pg_command(writer, "BEGIN", SOON));
 	epoch_enter_send(writer, &arena);
 	sent(writer);
 	char waits[128];
-	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted", PQbackendPID(pg_conn(writer)));
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+	         PQbackendPID(pg_conn(writer)));
 	while (ask_int(waits) == 0)
 		poll(NULL, 0, 5);
 	leave(opener);
@@ -219,14 +223,14 @@ static void a_lost_row_is_an_error_and_not_an_epoch(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(a_new_database_is_closed_and_opens),
-        STORE_TEST(each_transition_is_of_its_own_namespace_and_state),
-        STORE_TEST(the_opener_waits_out_the_writers_in_flight),
-        STORE_TEST(a_writer_that_waited_for_the_opener_sees_it_open),
-        STORE_TEST(an_epoch_is_genuine_only_where_it_was_opened),
-        STORE_TEST(a_copy_of_the_database_is_not_genuine),
-        STORE_TEST(a_standby_has_no_epoch),
-        STORE_TEST(a_lost_row_is_an_error_and_not_an_epoch),
+	STORE_TEST(a_new_database_is_closed_and_opens),
+	STORE_TEST(each_transition_is_of_its_own_namespace_and_state),
+	STORE_TEST(the_opener_waits_out_the_writers_in_flight),
+	STORE_TEST(a_writer_that_waited_for_the_opener_sees_it_open),
+	STORE_TEST(an_epoch_is_genuine_only_where_it_was_opened),
+	STORE_TEST(a_copy_of_the_database_is_not_genuine),
+	STORE_TEST(a_standby_has_no_epoch),
+	STORE_TEST(a_lost_row_is_an_error_and_not_an_epoch),
 };
 
 STORE_MAIN(tests)

@@ -22,7 +22,7 @@
 #define SOON deadline_in_ms(30000)
 
 static struct pg_server server;
-static char url[200];          /* a database of this test's own, migrated, as the superuser */
+static char url[200]; /* a database of this test's own, migrated, as the superuser */
 static struct arena arena;
 
 static inline int fixture_start(void **state)
@@ -61,7 +61,8 @@ static inline int fixture_forget(void **state)
 /* A session as serve's, connected. */
 static inline struct pg *session(void)
 {
-	struct pg *pg = pg_new(&(struct pg_options){.url = url, .role = "lastunit_service", .application_name = "store test"});
+	struct pg *pg = pg_new(
+		&(struct pg_options){.url = url, .role = "lastunit_service", .application_name = "store test"});
 	enum lu_error error = pg_connect(pg, SOON);
 	if (error)
 		print_error("%s\n", pg_error(pg)->message);
@@ -105,15 +106,18 @@ static inline const char *ask(const char *sql)
 	return pg_server_ask(url, sql);
 }
 
-#define assert_text(given, string)                                                                    \
-	do {                                                                                             \
-		struct text text_seen = (given);                                                              \
-		assert_int_equal(text_seen.size, strlen(string));                                            \
-		assert_memory_equal(text_seen.data ? text_seen.data : "", (string), text_seen.size);         \
+#define assert_text(given, string)                                                           \
+	do {                                                                                     \
+		struct text text_seen = (given);                                                     \
+		assert_int_equal(text_seen.size, strlen(string));                                    \
+		assert_memory_equal(text_seen.data ? text_seen.data : "", (string), text_seen.size); \
 	} while (0)
 
 #define STORE_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_database, fixture_forget)
-#define STORE_MAIN(tests) \
-	int main(void) { return cmocka_run_group_tests(tests, fixture_start, fixture_end); }
+#define STORE_MAIN(tests)                                                 \
+	int main(void)                                                        \
+	{                                                                     \
+		return cmocka_run_group_tests(tests, fixture_start, fixture_end); \
+	}
 
 #endif

@@ -6,8 +6,12 @@
 
 static struct idempotency_row row(int64_t principal_id, const char *key)
 {
-	struct idempotency_row r = {.principal_id = principal_id, .key = text_of(key), .kind = OPERATION_CHECKOUT,
-	                            .status = TEXT("ok"), .object_id = uuid_new(), .at_us = clock_unix_us()};
+	struct idempotency_row r = {.principal_id = principal_id,
+	                            .key = text_of(key),
+	                            .kind = OPERATION_CHECKOUT,
+	                            .status = TEXT("ok"),
+	                            .object_id = uuid_new(),
+	                            .at_us = clock_unix_us()};
 	memset(r.fingerprint, (int)principal_id, sizeof r.fingerprint);
 	return r;
 }
@@ -42,12 +46,15 @@ static void a_stored_answer_is_found_by_its_principal_and_key(void **state)
 	made[2].kind = OPERATION_REFRESH;
 	ok(pg, insert(pg, made, 3));
 	const int64_t principals[] = {2, 3, INT64_C(1) << 40, 1, 1};
-	const struct text keys[] = {TEXT("order-1001"), TEXT("order-1001"), made[2].key, TEXT("Order-1001"), TEXT("order-1001")};
+	const struct text keys[] = {TEXT("order-1001"), TEXT("order-1001"), made[2].key, TEXT("Order-1001"),
+	                            TEXT("order-1001")};
 	size_t count;
 	struct idempotency_row *rows = read_back(pg, principals, keys, 5, &count);
 	assert_int_equal(count, 3);
 	for (size_t i = 0; i < count; i++) {
-		const struct idempotency_row *m = rows[i].principal_id == 1 ? &made[0] : rows[i].principal_id == 2 ? &made[1] : &made[2];
+		const struct idempotency_row *m = rows[i].principal_id == 1   ? &made[0]
+		                                  : rows[i].principal_id == 2 ? &made[1]
+		                                                              : &made[2];
 		assert_int_equal(rows[i].principal_id, m->principal_id);
 		assert_true(text_equal(rows[i].key, m->key));
 		assert_memory_equal(rows[i].fingerprint, m->fingerprint, sizeof m->fingerprint);
@@ -56,7 +63,7 @@ static void a_stored_answer_is_found_by_its_principal_and_key(void **state)
 		assert_uuid(rows[i].object_id, m->object_id);
 		assert_int_equal(rows[i].at_us, m->at_us);
 		assert_int_equal(rows[i].expires_us, m->expires_us);
-		assert_true(text_equal(rows[i].detail, m->detail));   /* byte for byte as it was given */
+		assert_true(text_equal(rows[i].detail, m->detail)); /* byte for byte as it was given */
 		assert_int_equal(rows[i].detail.data == NULL, m->detail.data == NULL);
 	}
 	read_back(pg, principals, keys, 0, &count);
@@ -70,7 +77,8 @@ static void the_second_waits_for_the_first_and_then_finds_its_answer(void **stat
 	struct pg *first = session(), *second = session();
 	struct idempotency_row a = row(1, "K"), b = row(1, "K");
 	char waits[128];
-	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted", PQbackendPID(pg_conn(second)));
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+	         PQbackendPID(pg_conn(second)));
 	for (int commits = 0; commits < 2; commits++) {
 		ok(first, pg_command(first, "BEGIN", SOON));
 		ok(first, insert(first, &a, 1));
@@ -114,8 +122,9 @@ static void rows_are_inserted_in_the_order_given(void **state)
 	ok(pg, insert(pg, rows, COUNT));
 	/* ctid is the order of insertion in a new table. */
 	const char *seen = ask("SELECT md5(string_agg(principal_id || key, ',' ORDER BY ctid)) FROM lastunit.idempotency");
-	const char *expected = ask("SELECT md5(string_agg((1 + n / 1000) || 'key-' || (n * 7919) % 3000, ',' ORDER BY n))"
-	                           " FROM generate_series(0, 2999) n");
+	const char *expected = ask(
+		"SELECT md5(string_agg((1 + n / 1000) || 'key-' || (n * 7919) % 3000, ',' ORDER BY n))"
+		" FROM generate_series(0, 2999) n");
 	assert_string_equal(seen, expected);
 	pg_free(pg);
 }
@@ -123,8 +132,8 @@ static void rows_are_inserted_in_the_order_given(void **state)
 static void only_details_of_old_refusals_are_forgotten(void **state)
 {
 	struct pg *pg = session();
-	struct idempotency_row made[] = {row(1, "old refusal"), row(1, "old refusal 2"), row(1, "old sale"), row(1, "new refusal"),
-	                                 row(1, "bare refusal")};
+	struct idempotency_row made[] = {row(1, "old refusal"), row(1, "old refusal 2"), row(1, "old sale"),
+	                                 row(1, "new refusal"), row(1, "bare refusal")};
 	int64_t day_us = 25 * 3600 * US_PER_S;
 	made[0].status = made[1].status = made[3].status = made[4].status = TEXT("insufficient_stock");
 	made[0].detail = made[1].detail = made[2].detail = made[3].detail = TEXT("{}");
@@ -137,8 +146,9 @@ static void only_details_of_old_refusals_are_forgotten(void **state)
 	assert_int_equal(count, 1);
 	ok(pg, idempotency_prune(pg, 10, SOON, &count));
 	assert_int_equal(count, 0);
-	assert_string_equal(ask("SELECT string_agg(key, ',' ORDER BY key) FROM lastunit.idempotency WHERE detail IS NOT NULL"),
-	                    "new refusal,old sale");
+	assert_string_equal(
+		ask("SELECT string_agg(key, ',' ORDER BY key) FROM lastunit.idempotency WHERE detail IS NOT NULL"),
+		"new refusal,old sale");
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.idempotency WHERE octet_length(fingerprint) = 32"), 5);
 	/* And the service cannot forget more than that. */
 	assert_int_equal(pg_command(pg, "DELETE FROM idempotency", SOON), LU_INTERNAL);
@@ -149,10 +159,10 @@ static void only_details_of_old_refusals_are_forgotten(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(a_stored_answer_is_found_by_its_principal_and_key),
-        STORE_TEST(the_second_waits_for_the_first_and_then_finds_its_answer),
-        STORE_TEST(rows_are_inserted_in_the_order_given),
-        STORE_TEST(only_details_of_old_refusals_are_forgotten),
+	STORE_TEST(a_stored_answer_is_found_by_its_principal_and_key),
+	STORE_TEST(the_second_waits_for_the_first_and_then_finds_its_answer),
+	STORE_TEST(rows_are_inserted_in_the_order_given),
+	STORE_TEST(only_details_of_old_refusals_are_forgotten),
 };
 
 STORE_MAIN(tests)

@@ -30,7 +30,7 @@ static void a_new_key_is_loaded_by_its_hash(void **state)
 	assert_int_equal(strspn(secret + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"), 32);
 	assert_string_not_equal(secret, second);
 	size_t count;
-	struct keyring_entry *entries = load(service, &count);   /* as serve */
+	struct keyring_entry *entries = load(service, &count); /* as serve */
 	assert_int_equal(count, 2);
 	uint8_t sha256[32];
 	SHA256((const unsigned char *)secret, KEY_SECRET_BYTES, sha256);
@@ -66,7 +66,8 @@ static void a_given_secret_is_stored_once(void **state)
 {
 	struct pg *pg = owner_session();
 	for (int i = 0; i < 2; i++)
-		ok(pg, key_store(pg, TEXT("pos"), CHANNEL_POS, SCOPE_READ | SCOPE_SELL, "lu_given_secret_00000000000000000000", SOON));
+		ok(pg, key_store(pg, TEXT("pos"), CHANNEL_POS, SCOPE_READ | SCOPE_SELL, "lu_given_secret_00000000000000000000",
+		                 SOON));
 	size_t count;
 	load(pg, &count);
 	assert_int_equal(count, 1);
@@ -103,7 +104,7 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 	assert_int_equal(count, 1);
 	ok(pg, key_list(pg, &arena, (struct text){0}, SOON, &rows, &count));
 	assert_int_equal(count, 2);
-	assert_true(rows[0].revoked_us > 0);   /* bot stands before site */
+	assert_true(rows[0].revoked_us > 0); /* bot stands before site */
 	assert_int_equal(rows[1].revoked_us, 0);
 	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, revoke, SOON));
 	load(pg, &count);
@@ -114,13 +115,13 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 static void every_change_moves_the_version_and_none_is_missed(void **state)
 {
 	static const char *const changes[] = {
-	        "INSERT INTO lastunit.principal (name, channel) VALUES ('x', 1)",
-	        "UPDATE lastunit.principal SET name = 'y'",
-	        "INSERT INTO lastunit.api_key (sha256, principal_id, prefix, scopes) SELECT sha256('a'), id, 'p', 1 FROM lastunit.principal",
-	        "UPDATE lastunit.api_key SET scopes = 3",
-	        "DELETE FROM lastunit.api_key",
-	        "SET session_replication_role = replica; DELETE FROM lastunit.principal",
-	        "TRUNCATE lastunit.principal, lastunit.api_key",
+		"INSERT INTO lastunit.principal (name, channel) VALUES ('x', 1)",
+		"UPDATE lastunit.principal SET name = 'y'",
+		"INSERT INTO lastunit.api_key (sha256, principal_id, prefix, scopes) SELECT sha256('a'), id, 'p', 1 FROM lastunit.principal",
+		"UPDATE lastunit.api_key SET scopes = 3",
+		"DELETE FROM lastunit.api_key",
+		"SET session_replication_role = replica; DELETE FROM lastunit.principal",
+		"TRUNCATE lastunit.principal, lastunit.api_key",
 	};
 	struct pg *pg = session();
 	int64_t before = 0;
@@ -140,11 +141,11 @@ static void every_change_moves_the_version_and_none_is_missed(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(a_new_key_is_loaded_by_its_hash),
-        STORE_TEST(a_principal_keeps_its_channel),
-        STORE_TEST(a_given_secret_is_stored_once),
-        STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
-        STORE_TEST(every_change_moves_the_version_and_none_is_missed),
+	STORE_TEST(a_new_key_is_loaded_by_its_hash),
+	STORE_TEST(a_principal_keeps_its_channel),
+	STORE_TEST(a_given_secret_is_stored_once),
+	STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
+	STORE_TEST(every_change_moves_the_version_and_none_is_missed),
 };
 
 STORE_MAIN(tests)

@@ -4,8 +4,13 @@
 
 static struct ledger_entry entry(int64_t sku_id, int64_t version)
 {
-	return (struct ledger_entry){.sku_id = sku_id, .version = version, .kind = LEDGER_SALE, .on_hand_delta = -1,
-	                             .on_hand_after = 100 - version, .channel = CHANNEL_WEB, .principal_id = 7};
+	return (struct ledger_entry){.sku_id = sku_id,
+	                             .version = version,
+	                             .kind = LEDGER_SALE,
+	                             .on_hand_delta = -1,
+	                             .on_hand_after = 100 - version,
+	                             .channel = CHANNEL_WEB,
+	                             .principal_id = 7};
 }
 
 static enum lu_error insert(struct pg *pg, const struct ledger_entry *entries, size_t count)
@@ -36,7 +41,7 @@ static void entries_are_read_back_by_pages_of_their_sku(void **state)
 	entries[3].principal_id = 0;
 	entries[3].operation_id = (struct uuid){{0}};
 	entries[3].channel = CHANNEL_SYSTEM;
-	entries[4].principal_id = 8;   /* gone, or of another service: its name is not known */
+	entries[4].principal_id = 8; /* gone, or of another service: its name is not known */
 	entries[7] = entry(b, LU_COUNT_MAX);
 	entries[7].on_hand_after = 1;
 	ok(pg, insert(pg, entries, 8));
@@ -136,10 +141,10 @@ static void nobody_rewrites_the_ledger(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(entries_are_read_back_by_pages_of_their_sku),
-        STORE_TEST(entries_of_one_transaction_share_its_xid),
-        STORE_TEST(two_entries_cannot_share_a_version_nor_show_what_cannot_be),
-        STORE_TEST(nobody_rewrites_the_ledger),
+	STORE_TEST(entries_are_read_back_by_pages_of_their_sku),
+	STORE_TEST(entries_of_one_transaction_share_its_xid),
+	STORE_TEST(two_entries_cannot_share_a_version_nor_show_what_cannot_be),
+	STORE_TEST(nobody_rewrites_the_ledger),
 };
 
 STORE_MAIN(tests)

@@ -100,15 +100,20 @@ static void databases_of_one_cluster_share_the_role(void **state)
 			migrators[i].pg = connected(empty_database(name, ""));
 		}
 		/* Without the role, as on a new cluster. */
-		pg_server_ask(server.url, "DO $$ DECLARE d text; BEGIN IF to_regrole('lastunit_service') IS NOT NULL THEN"
-		                          " ALTER ROLE lastunit_service RENAME TO lastunit_before; END IF; END $$");
+		pg_server_ask(server.url,
+		              "DO $$ DECLARE d text; BEGIN IF to_regrole('lastunit_service') IS NOT NULL THEN"
+		              " ALTER ROLE lastunit_service RENAME TO lastunit_before; END IF; END $$");
 		run_together(migrators, 4);
-		assert_string_equal(pg_server_ask(server.url, "SELECT rolcanlogin FROM pg_roles WHERE rolname = 'lastunit_service'"), "f");
+		assert_string_equal(pg_server_ask(server.url,
+		                                  "SELECT rolcanlogin FROM pg_roles WHERE rolname = 'lastunit_service'"),
+		                    "f");
 		/* The old one back: it is the one that the other databases know. */
 		char sql[300];
-		snprintf(sql, sizeof sql, "DO $$BEGIN IF to_regrole('lastunit_before') IS NOT NULL THEN"
-		                          " ALTER ROLE lastunit_service RENAME TO lastunit_spare_%d;"
-		                          " ALTER ROLE lastunit_before RENAME TO lastunit_service; END IF; END$$", round);
+		snprintf(sql, sizeof sql,
+		         "DO $$BEGIN IF to_regrole('lastunit_before') IS NOT NULL THEN"
+		         " ALTER ROLE lastunit_service RENAME TO lastunit_spare_%d;"
+		         " ALTER ROLE lastunit_before RENAME TO lastunit_service; END IF; END$$",
+		         round);
 		pg_server_ask(server.url, sql);
 	}
 }
@@ -151,7 +156,7 @@ static void a_migration_that_fails_leaves_nothing(void **state)
 	char why[512] = "";
 	struct migrate_report report;
 	const char *to = empty_database("broken", "");
-	pg_server_ask(to, "CREATE SCHEMA lastunit");   /* somebody else's: the first statement fails */
+	pg_server_ask(to, "CREATE SCHEMA lastunit"); /* somebody else's: the first statement fails */
 	struct pg *pg = connected(to);
 	assert_false(migrate_run(pg, SOON, &report, why));
 	assert_non_null(strstr(why, "0001"));
@@ -169,29 +174,41 @@ static void a_migration_that_fails_leaves_nothing(void **state)
 static void the_service_may_do_what_it_needs_and_no_more(void **state)
 {
 	static const char *const refused[] = {
-	        "UPDATE sku SET code = 'x'", "DELETE FROM sku", "TRUNCATE sku", "UPDATE reservation SET quantities = '{1}'",
-	        "DELETE FROM reservation", "UPDATE checkout SET quantities = '{1}'", "DELETE FROM checkout",
-	        "UPDATE hold SET quantity = 1", "INSERT INTO migration VALUES (99, 'x')", "DELETE FROM cache_epoch",
-	        "CREATE TABLE lastunit.x ()", "DROP TABLE ledger", "ALTER TABLE ledger DISABLE TRIGGER ALL",
-	        "UPDATE keys_version SET version = 1",
+		"UPDATE sku SET code = 'x'",
+		"DELETE FROM sku",
+		"TRUNCATE sku",
+		"UPDATE reservation SET quantities = '{1}'",
+		"DELETE FROM reservation",
+		"UPDATE checkout SET quantities = '{1}'",
+		"DELETE FROM checkout",
+		"UPDATE hold SET quantity = 1",
+		"INSERT INTO migration VALUES (99, 'x')",
+		"DELETE FROM cache_epoch",
+		"CREATE TABLE lastunit.x ()",
+		"DROP TABLE ledger",
+		"ALTER TABLE ledger DISABLE TRIGGER ALL",
+		"UPDATE keys_version SET version = 1",
 	};
 	struct pg *pg = session();
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
 		assert_int_equal(pg_command(pg, refused[i], SOON), LU_INTERNAL);
 		assert_string_equal(pg_error(pg)->sqlstate, "42501");
 	}
-	ok(pg, pg_command(pg, "SELECT * FROM pg_control_system(), pg_walfile_name(pg_current_wal_lsn()), pg_postmaster_start_time()", SOON));
+	ok(pg,
+	   pg_command(
+		   pg, "SELECT * FROM pg_control_system(), pg_walfile_name(pg_current_wal_lsn()), pg_postmaster_start_time()",
+		   SOON));
 	pg_free(pg);
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(an_empty_database_is_migrated_once),
-        STORE_TEST(two_at_once_do_it_once),
-        STORE_TEST(databases_of_one_cluster_share_the_role),
-        STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
-        STORE_TEST(a_newer_database_is_refused),
-        STORE_TEST(a_migration_that_fails_leaves_nothing),
-        STORE_TEST(the_service_may_do_what_it_needs_and_no_more),
+	STORE_TEST(an_empty_database_is_migrated_once),
+	STORE_TEST(two_at_once_do_it_once),
+	STORE_TEST(databases_of_one_cluster_share_the_role),
+	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
+	STORE_TEST(a_newer_database_is_refused),
+	STORE_TEST(a_migration_that_fails_leaves_nothing),
+	STORE_TEST(the_service_may_do_what_it_needs_and_no_more),
 };
 
 STORE_MAIN(tests)

@@ -15,7 +15,8 @@ static const struct pg_statement one = {"select_one", "SELECT 1::bigint"};
 static const struct pg_statement sleeps = {"sleeps", "SELECT 1::bigint FROM pg_sleep(600)"};
 static const struct pg_statement wrong = {"wrong", "SELECT 1 / (random() * 0)::integer"};
 static const struct pg_statement unknown_table = {"unknown_table", "SELECT * FROM no_such_table"};
-static const struct pg_statement add_principal = {"add_principal", "INSERT INTO principal (name, channel) VALUES ($1, 1)"};
+static const struct pg_statement add_principal = {"add_principal",
+                                                  "INSERT INTO principal (name, channel) VALUES ($1, 1)"};
 
 static void take_one(struct pg *pg)
 {
@@ -74,8 +75,8 @@ struct proxy {
 
 enum proxy_kind {
 	PROXY_PLAIN,
-	PROXY_SLOW,        /* small buffers, small bites: both sides' buffers fill */
-	PROXY_POOLER,      /* another backend pid in BackendKeyData, as a pooler shows it */
+	PROXY_SLOW,   /* small buffers, small bites: both sides' buffers fill */
+	PROXY_POOLER, /* another backend pid in BackendKeyData, as a pooler shows it */
 };
 
 static bool move_bytes(int from, int to, enum proxy_kind kind, bool answers)
@@ -160,15 +161,18 @@ static void proxy_stop(struct proxy *proxy)
 static void a_session_has_the_settings_the_promises_need(void **state)
 {
 	static const struct pg_statement ask_all = {
-	        "ask_all",
-	        "SELECT concat_ws(' ', current_setting('synchronous_commit'), current_setting('plan_cache_mode'),"
-	        " current_setting('enable_seqscan'), current_setting('search_path'), current_setting('lock_timeout'),"
-	        " current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
-	        " current_setting('application_name'), current_user)",
+		"ask_all",
+		"SELECT concat_ws(' ', current_setting('synchronous_commit'), current_setting('plan_cache_mode'),"
+		" current_setting('enable_seqscan'), current_setting('search_path'), current_setting('lock_timeout'),"
+		" current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
+		" current_setting('application_name'), current_user)",
 	};
 	ask("ALTER DATABASE test_1 SET synchronous_commit = off");
-	struct pg *pg = pg_new(&(struct pg_options){.url = url, .role = "lastunit_service", .application_name = "it's",
-	                                            .lock_timeout_ms = 100, .statement_timeout_ms = 2000,
+	struct pg *pg = pg_new(&(struct pg_options){.url = url,
+	                                            .role = "lastunit_service",
+	                                            .application_name = "it's",
+	                                            .lock_timeout_ms = 100,
+	                                            .statement_timeout_ms = 2000,
 	                                            .idle_in_transaction_timeout_ms = 3000});
 	ok(pg, pg_connect(pg, SOON));
 	PGresult *r;
@@ -180,10 +184,12 @@ static void a_session_has_the_settings_the_promises_need(void **state)
 
 static void what_cannot_be_connected_says_why(void **state)
 {
-	struct { const char *url, *role, *says; } cases[] = {
-	        {"host=/nonexistent dbname=postgres", NULL, "No such file"},
-	        {"what is=this", NULL, "what"},
-	        {url, "no_such_role", "no_such_role"},
+	struct {
+		const char *url, *role, *says;
+	} cases[] = {
+		{"host=/nonexistent dbname=postgres", NULL, "No such file"},
+		{"what is=this", NULL, "what"},
+		{url, "no_such_role", "no_such_role"},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct pg *pg = pg_new(&(struct pg_options){.url = cases[i].url, .role = cases[i].role});
@@ -229,7 +235,7 @@ static void a_pooler_between_is_refused(void **state)
 	proxy_start(&plain, PROXY_PLAIN);
 	proxy_start(&pooler, PROXY_POOLER);
 	struct pg *pg = pg_new(&(struct pg_options){.url = plain.url});
-	ok(pg, pg_connect(pg, SOON));   /* the test's proxy as such is no obstacle */
+	ok(pg, pg_connect(pg, SOON)); /* the test's proxy as such is no obstacle */
 	pg_free(pg);
 	pg = pg_new(&(struct pg_options){.url = pooler.url});
 	assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
@@ -265,7 +271,8 @@ static void a_standby_is_refused_until_it_is_promoted(void **state)
 static void a_pipeline_answers_in_order_and_prepares_once(void **state)
 {
 	static const struct pg_statement echo = {"echo", "SELECT $1"};
-	static const struct pg_statement prepared = {"prepared", "SELECT count(*) FROM pg_prepared_statements WHERE name = 'echo'"};
+	static const struct pg_statement prepared = {"prepared",
+	                                             "SELECT count(*) FROM pg_prepared_statements WHERE name = 'echo'"};
 	struct pg *pg = session();
 	for (int round = 0; round < 2; round++) {
 		for (int64_t i = 0; i < 50; i++) {
@@ -469,9 +476,10 @@ static void a_passed_deadline_leaves_the_connection_closed(void **state)
 static void a_deadline_in_the_middle_of_a_result_closes_too(void **state)
 {
 	/* Rows come at once, then never again. */
-	static const struct pg_statement stuck = {
-	        "stuck", "SELECT repeat('x', 100000) FROM generate_series(1, 100) n WHERE CASE WHEN n > 50"
-	                 " THEN pg_sleep(600) IS NOT NULL ELSE true END"};
+	static const struct pg_statement stuck =
+		{"stuck",
+	     "SELECT repeat('x', 100000) FROM generate_series(1, 100) n WHERE CASE WHEN n > 50"
+	     " THEN pg_sleep(600) IS NOT NULL ELSE true END"};
 	struct pg *pg = session();
 	PGresult *r;
 	pg_pipe_add(pg, &one, NULL);
@@ -550,31 +558,37 @@ static void an_idle_transaction_that_is_timed_out_is_a_lost_connection(void **st
 
 static void errors_are_told_apart(void **state)
 {
-	static const struct { const char *sql; enum pg_class class; enum lu_error error; } cases[] = {
-	        {"40001", PG_RETRY, LU_OVERLOADED},
-	        {"40P01", PG_RETRY, LU_OVERLOADED},
-	        {"55P03", PG_RETRY, LU_OVERLOADED},
-	        {"57014", PG_UNAVAILABLE, LU_OVERLOADED},
-	        {"53100", PG_UNAVAILABLE, LU_OVERLOADED},
-	        {"53200", PG_UNAVAILABLE, LU_OVERLOADED},
-	        {"23505", PG_DUPLICATE, LU_INTERNAL},
-	        {"23514", PG_VIOLATION, LU_INTERNAL},
-	        {"XX000", PG_VIOLATION, LU_INTERNAL},
-	        {"22003", PG_VIOLATION, LU_INTERNAL},
-	        {"08006", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"57P01", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"57P03", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"25006", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"25P03", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"0A000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"55000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
-	        {"26000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+	static const struct {
+		const char *sql;
+		enum pg_class class;
+		enum lu_error error;
+	} cases[] = {
+		{"40001", PG_RETRY, LU_OVERLOADED},
+		{"40P01", PG_RETRY, LU_OVERLOADED},
+		{"55P03", PG_RETRY, LU_OVERLOADED},
+		{"57014", PG_UNAVAILABLE, LU_OVERLOADED},
+		{"53100", PG_UNAVAILABLE, LU_OVERLOADED},
+		{"53200", PG_UNAVAILABLE, LU_OVERLOADED},
+		{"23505", PG_DUPLICATE, LU_INTERNAL},
+		{"23514", PG_VIOLATION, LU_INTERNAL},
+		{"XX000", PG_VIOLATION, LU_INTERNAL},
+		{"22003", PG_VIOLATION, LU_INTERNAL},
+		{"08006", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"57P01", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"57P03", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"25006", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"25P03", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"0A000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"55000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
+		{"26000", PG_CONNECTION, LU_DATABASE_UNAVAILABLE},
 	};
 	struct pg *pg = session();
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		char sql[256];
-		snprintf(sql, sizeof sql, "DO $$BEGIN RAISE EXCEPTION E'first line\\nsecond' USING ERRCODE = '%s',"
-		                          " CONSTRAINT = 'a_sentence'; END$$", cases[i].sql);
+		snprintf(sql, sizeof sql,
+		         "DO $$BEGIN RAISE EXCEPTION E'first line\\nsecond' USING ERRCODE = '%s',"
+		         " CONSTRAINT = 'a_sentence'; END$$",
+		         cases[i].sql);
 		reconnect(pg);
 		assert_int_equal(pg_command(pg, sql, SOON), cases[i].error);
 		assert_int_equal(pg_error(pg)->class, cases[i].class);
@@ -625,7 +639,8 @@ static void a_cancelled_wait_for_a_standby_is_an_unknown_outcome(void **state)
 	ask("SELECT pg_reload_conf()");
 	/* The waiter is told by a child: this process waits in COMMIT. The setting has reached the session when the wait
 	 * shows, and it is set back before the child asks for the cancel. */
-	snprintf(sql, sizeof sql, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'",
+	snprintf(sql, sizeof sql,
+	         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'SyncRep'",
 	         backend_of(pg));
 	pid_t child = fork();
 	if (child == 0) {
@@ -664,14 +679,18 @@ static void a_commit_that_is_not_answered_is_unknown(void **state)
 	assert_int_equal(pg_error(pg)->class, PG_DEADLINE);
 	assert_null(pg_conn(pg));
 	/* The server knows nothing of our deadline: the session is still at it. */
-	assert_int_equal(ask_int("SELECT count(pg_terminate_backend(pid, 30000)) FROM pg_stat_activity WHERE query = 'COMMIT'"), 1);
+	assert_int_equal(ask_int(
+						 "SELECT count(pg_terminate_backend(pid, 30000)) FROM pg_stat_activity WHERE query = 'COMMIT'"),
+	                 1);
 	/* Killed while it commits: as unknown. */
 	reconnect(pg);
 	ok(pg, pg_command(pg, "BEGIN", SOON));
 	ok(pg, pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('b', 1)", SOON));
 	char sql[160];
-	snprintf(sql, sizeof sql, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %d AND query = 'COMMIT'"
-	                          " AND wait_event = 'PgSleep'", backend_of(pg));
+	snprintf(sql, sizeof sql,
+	         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %d AND query = 'COMMIT'"
+	         " AND wait_event = 'PgSleep'",
+	         backend_of(pg));
 	pid_t child = fork();
 	if (child == 0) {
 		while (strcmp(ask(sql), "t") != 0)
@@ -689,49 +708,49 @@ static void a_commit_that_is_not_answered_is_unknown(void **state)
 static void rollback_ends_whatever_is_under_way(void **state)
 {
 	struct pg *pg = owner_session();
-	pg_rollback(pg, SOON);   /* nothing is */
+	pg_rollback(pg, SOON); /* nothing is */
 	query_one(pg);
 	pg_pipe_add(pg, &begin, NULL);
 	add_text_statement(pg, &add_principal, "x");
-	pg_rollback(pg, SOON);   /* a pipeline that was not even sent */
+	pg_rollback(pg, SOON); /* a pipeline that was not even sent */
 	assert_int_equal(PQtransactionStatus(pg_conn(pg)), PQTRANS_IDLE);
 	pg_pipe_add(pg, &begin, NULL);
 	add_text_statement(pg, &add_principal, "x");
 	sent(pg);
-	pg_rollback(pg, SOON);   /* one of which nothing was taken */
+	pg_rollback(pg, SOON); /* one of which nothing was taken */
 	assert_int_equal(PQtransactionStatus(pg_conn(pg)), PQTRANS_IDLE);
 	pg_pipe_add(pg, &begin, NULL);
 	pg_pipe_add(pg, &sleeps, NULL);
 	sent(pg);
-	pg_rollback(pg, deadline_in_ms(30));   /* one that does not end */
+	pg_rollback(pg, deadline_in_ms(30)); /* one that does not end */
 	assert_null(pg_conn(pg));
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.principal"), 0);
 	pg_free(pg);
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(a_session_has_the_settings_the_promises_need),
-        STORE_TEST(what_cannot_be_connected_says_why),
-        STORE_TEST(a_host_that_does_not_answer_leaves_time_for_the_next),
-        STORE_TEST(a_pooler_between_is_refused),
-        STORE_TEST(a_standby_is_refused_until_it_is_promoted),
-        STORE_TEST(a_pipeline_answers_in_order_and_prepares_once),
-        STORE_TEST(an_error_in_the_third_of_ten_aborts_the_rest),
-        STORE_TEST(a_statement_that_cannot_be_prepared_is_tried_again),
-        STORE_TEST(what_was_not_taken_is_dropped_at_the_end),
-        STORE_TEST(an_error_nobody_took_is_told_at_the_end),
-        STORE_TEST(a_commit_that_fails_behind_the_answer_is_a_failure),
-        STORE_TEST(full_buffers_on_both_sides_stall_nobody),
-        STORE_TEST(a_passed_deadline_leaves_the_connection_closed),
-        STORE_TEST(a_deadline_in_the_middle_of_a_result_closes_too),
-        STORE_TEST(a_killed_backend_is_a_lost_connection),
-        STORE_TEST(a_restarted_server_is_found_again),
-        STORE_TEST(an_idle_transaction_that_is_timed_out_is_a_lost_connection),
-        STORE_TEST(errors_are_told_apart),
-        STORE_TEST(only_a_clean_commit_is_a_success),
-        STORE_TEST(a_cancelled_wait_for_a_standby_is_an_unknown_outcome),
-        STORE_TEST(a_commit_that_is_not_answered_is_unknown),
-        STORE_TEST(rollback_ends_whatever_is_under_way),
+	STORE_TEST(a_session_has_the_settings_the_promises_need),
+	STORE_TEST(what_cannot_be_connected_says_why),
+	STORE_TEST(a_host_that_does_not_answer_leaves_time_for_the_next),
+	STORE_TEST(a_pooler_between_is_refused),
+	STORE_TEST(a_standby_is_refused_until_it_is_promoted),
+	STORE_TEST(a_pipeline_answers_in_order_and_prepares_once),
+	STORE_TEST(an_error_in_the_third_of_ten_aborts_the_rest),
+	STORE_TEST(a_statement_that_cannot_be_prepared_is_tried_again),
+	STORE_TEST(what_was_not_taken_is_dropped_at_the_end),
+	STORE_TEST(an_error_nobody_took_is_told_at_the_end),
+	STORE_TEST(a_commit_that_fails_behind_the_answer_is_a_failure),
+	STORE_TEST(full_buffers_on_both_sides_stall_nobody),
+	STORE_TEST(a_passed_deadline_leaves_the_connection_closed),
+	STORE_TEST(a_deadline_in_the_middle_of_a_result_closes_too),
+	STORE_TEST(a_killed_backend_is_a_lost_connection),
+	STORE_TEST(a_restarted_server_is_found_again),
+	STORE_TEST(an_idle_transaction_that_is_timed_out_is_a_lost_connection),
+	STORE_TEST(errors_are_told_apart),
+	STORE_TEST(only_a_clean_commit_is_a_success),
+	STORE_TEST(a_cancelled_wait_for_a_standby_is_an_unknown_outcome),
+	STORE_TEST(a_commit_that_is_not_answered_is_unknown),
+	STORE_TEST(rollback_ends_whatever_is_under_way),
 };
 
 STORE_MAIN(tests)

@@ -4,8 +4,8 @@
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 /* Each is one byte more than some width can hold, or the end of a range. */
-static const int64_t numbers[] = {0, 1, 255, 256, 65536, INT64_C(1) << 31, INT64_C(1) << 40, LU_COUNT_MAX, -1,
-                                  -32768, INT64_MAX, INT64_MIN};
+static const int64_t numbers[] =
+	{0, 1, 255, 256, 65536, INT64_C(1) << 31, INT64_C(1) << 40, LU_COUNT_MAX, -1, -32768, INT64_MAX, INT64_MIN};
 
 static PGresult *echo(struct pg *pg, const struct pg_statement *statement, const struct pg_params *params)
 {
@@ -31,7 +31,11 @@ static void integers_come_back_as_they_went(void **state)
 		PQclear(r);
 	}
 	/* By stride, out of structs as they lie. */
-	struct { char before; int64_t n; char behind[3]; } rows[LENGTH(numbers)];
+	struct {
+		char before;
+		int64_t n;
+		char behind[3];
+	} rows[LENGTH(numbers)];
 	for (size_t i = 0; i < LENGTH(numbers); i++)
 		rows[i].n = numbers[i];
 	pg_params_init(&p, &arena);
@@ -49,8 +53,8 @@ static void integers_come_back_as_they_went(void **state)
 
 static void small_integers_and_booleans_come_back(void **state)
 {
-	static const struct pg_statement statement = {
-	        "small", "SELECT $1::text, $2, $2::text, $3, ($1)[2], ($1)[3]::integer, pg_current_xact_id()"};
+	static const struct pg_statement statement =
+		{"small", "SELECT $1::text, $2, $2::text, $3, ($1)[2], ($1)[3]::integer, pg_current_xact_id()"};
 	static const int16_t channels[] = {1, 255, 256, INT16_MAX, INT16_MIN};
 	static const bool flags[] = {true, false, true};
 	struct pg *pg = session();
@@ -66,17 +70,17 @@ static void small_integers_and_booleans_come_back(void **state)
 	assert_memory_equal(back, flags, sizeof flags);
 	assert_text(pg_get_text(r, 0, 2, &arena), "{t,f,t}");
 	assert_true(pg_get_bool(r, 0, 3));
-	assert_int_equal(pg_get_int(r, 0, 4), 255);    /* smallint */
-	assert_int_equal(pg_get_int(r, 0, 5), 256);    /* integer */
-	assert_true(pg_get_int(r, 0, 6) > 0);          /* xid8 */
+	assert_int_equal(pg_get_int(r, 0, 4), 255); /* smallint */
+	assert_int_equal(pg_get_int(r, 0, 5), 256); /* integer */
+	assert_true(pg_get_int(r, 0, 6) > 0);       /* xid8 */
 	PQclear(r);
 	pg_free(pg);
 }
 
 static void texts_bytes_and_ids_come_back_with_their_nulls(void **state)
 {
-	static const struct pg_statement statement = {
-	        "texts", "SELECT $1, $2, $2::text, $3, $4::text, $5, $6::text, $7::text, $8, $9, $10, $11::text"};
+	static const struct pg_statement statement =
+		{"texts", "SELECT $1, $2, $2::text, $3, $4::text, $5, $6::text, $7::text, $8, $9, $10, $11::text"};
 	static const struct text texts[] = {{"a,b\"\\{}", 7}, {NULL, 0}, {"", 0}, {"NULL", 4}, {"\xC3\xA9", 2}};
 	static const char zeros[4];
 	const struct text bytes[] = {{zeros, 4}, {NULL, 0}, {"", 0}};
@@ -139,16 +143,17 @@ static void times_keep_their_microseconds(void **state)
 	assert_int_equal(pg_get_time(r, 0, 0), times[0]);
 	assert_text(pg_get_text(r, 0, 1, &arena), "2026-11-30 13:45:00.123456+00");
 	assert_int_equal(pg_get_time(r, 0, 2), 0);
-	assert_text(pg_get_text(r, 0, 3, &arena), "{\"2026-11-30 13:45:00.123456+00\",NULL,\"1970-01-01 00:00:00.000001+00\","
-	                                          "\"2000-01-01 00:00:00+00\",\"1969-12-31 23:59:59.999999+00\"}");
+	assert_text(pg_get_text(r, 0, 3, &arena),
+	            "{\"2026-11-30 13:45:00.123456+00\",NULL,\"1970-01-01 00:00:00.000001+00\","
+	            "\"2000-01-01 00:00:00+00\",\"1969-12-31 23:59:59.999999+00\"}");
 	PQclear(r);
 	pg_free(pg);
 }
 
 static void an_array_of_nothing_is_read_as_nothing(void **state)
 {
-	static const struct pg_statement statement = {
-	        "nothing", "SELECT '{}'::bigint[], NULL::bigint[], '{}'::text[], '{NULL,7}'::bigint[], NULL::bigint"};
+	static const struct pg_statement statement =
+		{"nothing", "SELECT '{}'::bigint[], NULL::bigint[], '{}'::text[], '{NULL,7}'::bigint[], NULL::bigint"};
 	struct pg *pg = session();
 	PGresult *r = echo(pg, &statement, NULL);
 	int64_t *values;
@@ -165,11 +170,11 @@ static void an_array_of_nothing_is_read_as_nothing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(integers_come_back_as_they_went),
-        STORE_TEST(small_integers_and_booleans_come_back),
-        STORE_TEST(texts_bytes_and_ids_come_back_with_their_nulls),
-        STORE_TEST(times_keep_their_microseconds),
-        STORE_TEST(an_array_of_nothing_is_read_as_nothing),
+	STORE_TEST(integers_come_back_as_they_went),
+	STORE_TEST(small_integers_and_booleans_come_back),
+	STORE_TEST(texts_bytes_and_ids_come_back_with_their_nulls),
+	STORE_TEST(times_keep_their_microseconds),
+	STORE_TEST(an_array_of_nothing_is_read_as_nothing),
 };
 
 STORE_MAIN(tests)

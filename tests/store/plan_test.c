@@ -56,7 +56,8 @@ static void prepare_all(struct pg *pg)
 	ok(pg, sku_page(pg, &arena, code, true, 5, SOON, &page, &count));
 	ok(pg, sku_page(pg, &arena, code, false, 5, SOON, &page, &count));
 	ok(pg, reservation_overdue(pg, &arena, &id, 1, 5, SOON, &reservations, &count, &next_us));
-	const struct reservation_filter filters[] = {{.reference = code, .limit = 5}, {.limit = 5},
+	const struct reservation_filter filters[] = {{.reference = code, .limit = 5},
+	                                             {.limit = 5},
 	                                             {.sku = code, .state = RESERVATION_ACTIVE, .limit = 5}};
 	for (int i = 0; i < 3; i++)
 		ok(pg, reservation_page(pg, &arena, &filters[i], SOON, &reservations, &count));
@@ -115,9 +116,11 @@ static const char *join_flaw(const PGresult *plan, const char *name)
 static void check_plans(struct pg *pg, const char *when)
 {
 	PGconn *conn = pg_conn(pg);
-	PGresult *all = PQexec(conn, "SELECT format('EXPLAIN (COSTS off) EXECUTE %I%s', name, CASE WHEN cardinality(parameter_types) > 0"
-	                             " THEN '(' || array_to_string(array_fill('NULL'::text, ARRAY[cardinality(parameter_types)]), ',')"
-	                             " || ')' ELSE '' END), name FROM pg_prepared_statements WHERE statement ~ '^(SELECT|WITH|INSERT|UPDATE|DELETE)'");
+	PGresult *all = PQexec(
+		conn,
+		"SELECT format('EXPLAIN (COSTS off) EXECUTE %I%s', name, CASE WHEN cardinality(parameter_types) > 0"
+		" THEN '(' || array_to_string(array_fill('NULL'::text, ARRAY[cardinality(parameter_types)]), ',')"
+		" || ')' ELSE '' END), name FROM pg_prepared_statements WHERE statement ~ '^(SELECT|WITH|INSERT|UPDATE|DELETE)'");
 	assert_int_equal(PQresultStatus(all), PGRES_TUPLES_OK);
 	assert_true(PQntuples(all) >= 28);
 	int flaws = 0;
@@ -143,26 +146,27 @@ static void check_plans(struct pg *pg, const char *when)
 static void fill(int from, int to)
 {
 	char sql[3000];
-	snprintf(sql, sizeof sql,
-	         "INSERT INTO lastunit.sku (code, on_hand, writer) SELECT 'sku-' || n, 100, gen_random_uuid()"
-	         "  FROM generate_series(%1$d, %2$d) n;"
-	         "INSERT INTO lastunit.sku_text (sku_id, titles) SELECT id, '{}' FROM lastunit.sku ON CONFLICT DO NOTHING;"
-	         "CREATE TEMP TABLE made AS SELECT gen_random_uuid() AS id, n, now() + n * interval '1 s' AS expires_at"
-	         "  FROM generate_series(%1$d, %2$d) n;"
-	         "INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, channel, state, reference,"
-	         "  sku_ids, quantities, counted, versions) SELECT id, now(), expires_at, NULL, 1, 1, 1, 'r' || n,"
-	         "  ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made UNION ALL SELECT gen_random_uuid(), now(), expires_at, now(), 1,"
-	         "  1, 3, 'r' || n, ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made;"
-	         "INSERT INTO lastunit.hold (reservation_id, sku_id, expires_at, quantity, counted)"
-	         "  SELECT id, n, expires_at, 1, true FROM made;"
-	         "INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
-	         "  counted, versions, cancelled) SELECT id, now(), 1, id, 1, 'r' || n, ARRAY[n::bigint], '{1}', '{t}', '{1}', '{0}'"
-	         "  FROM made;"
-	         "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after, kind,"
-	         "  channel) SELECT n, 1, 1, 0, 1, 0, 1, 1 FROM made;"
-	         "INSERT INTO lastunit.idempotency (principal_id, at, kind, key, fingerprint, status, detail)"
-	         "  SELECT 1, now(), 1, 'k' || n, sha256('x'), CASE WHEN n %% 2 = 0 THEN 'ok' ELSE 'unknown_sku' END, '{}' FROM made",
-	         from, to);
+	snprintf(
+		sql, sizeof sql,
+		"INSERT INTO lastunit.sku (code, on_hand, writer) SELECT 'sku-' || n, 100, gen_random_uuid()"
+		"  FROM generate_series(%1$d, %2$d) n;"
+		"INSERT INTO lastunit.sku_text (sku_id, titles) SELECT id, '{}' FROM lastunit.sku ON CONFLICT DO NOTHING;"
+		"CREATE TEMP TABLE made AS SELECT gen_random_uuid() AS id, n, now() + n * interval '1 s' AS expires_at"
+		"  FROM generate_series(%1$d, %2$d) n;"
+		"INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, channel, state, reference,"
+		"  sku_ids, quantities, counted, versions) SELECT id, now(), expires_at, NULL, 1, 1, 1, 'r' || n,"
+		"  ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made UNION ALL SELECT gen_random_uuid(), now(), expires_at, now(), 1,"
+		"  1, 3, 'r' || n, ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made;"
+		"INSERT INTO lastunit.hold (reservation_id, sku_id, expires_at, quantity, counted)"
+		"  SELECT id, n, expires_at, 1, true FROM made;"
+		"INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
+		"  counted, versions, cancelled) SELECT id, now(), 1, id, 1, 'r' || n, ARRAY[n::bigint], '{1}', '{t}', '{1}', '{0}'"
+		"  FROM made;"
+		"INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after, kind,"
+		"  channel) SELECT n, 1, 1, 0, 1, 0, 1, 1 FROM made;"
+		"INSERT INTO lastunit.idempotency (principal_id, at, kind, key, fingerprint, status, detail)"
+		"  SELECT 1, now(), 1, 'k' || n, sha256('x'), CASE WHEN n %% 2 = 0 THEN 'ok' ELSE 'unknown_sku' END, '{}' FROM made",
+		from, to);
 	ask(sql);
 }
 
@@ -170,8 +174,11 @@ static void hot_statements_stay_index_scans_on_tables_of_every_size(void **state
 {
 	/* Each session keeps the plans of its day. */
 	enum { EMPTY, VACUUMED, TEN, TEN_ANALYSED, GROWN, GROWN_ANALYSED, SESSIONS };
-	static const char *const days[SESSIONS] = {"planned empty", "planned vacuumed empty", "planned with 10 rows",
-	                                           "planned with 10 rows, analysed", "planned with 200,000 rows",
+	static const char *const days[SESSIONS] = {"planned empty",
+	                                           "planned vacuumed empty",
+	                                           "planned with 10 rows",
+	                                           "planned with 10 rows, analysed",
+	                                           "planned with 200,000 rows",
 	                                           "planned with 200,000 rows, analysed"};
 	struct pg *sessions[SESSIONS];
 	for (int day = 0; day < SESSIONS; day++) {
@@ -220,13 +227,17 @@ static void a_plan_made_on_an_empty_table_reads_a_few_pages_of_a_big_one(void **
 	ok(pg, pg_commit(pg, SOON, &was_sent));
 	ok(pg, pg_command(pg, "SELECT pg_stat_force_next_flush()", SOON));
 	pg_free(pg);
-	assert_int_equal(ask_int("SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'sku_code_is_unique'") - before, 10);
-	assert_in_range(ask_int("SELECT seq_scan + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'sku'") - scans, 20, 40);
+	assert_int_equal(ask_int(
+						 "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'sku_code_is_unique'") -
+	                     before,
+	                 10);
+	assert_in_range(ask_int("SELECT seq_scan + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'sku'") - scans,
+	                20, 40);
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(hot_statements_stay_index_scans_on_tables_of_every_size),
-        STORE_TEST(a_plan_made_on_an_empty_table_reads_a_few_pages_of_a_big_one),
+	STORE_TEST(hot_statements_stay_index_scans_on_tables_of_every_size),
+	STORE_TEST(a_plan_made_on_an_empty_table_reads_a_few_pages_of_a_big_one),
 };
 
 STORE_MAIN(tests)

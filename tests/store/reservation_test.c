@@ -26,7 +26,7 @@ static void what_was_reserved_is_read_back(void **state)
 	int64_t ids[5];
 	static const char *const codes[] = {"A", "B", "C", "D", "E"};
 	for (int i = 0; i < 5; i++)
-		ids[4 - i] = make_sku(codes[4 - i], 10);   /* ids run against codes */
+		ids[4 - i] = make_sku(codes[4 - i], 10); /* ids run against codes */
 	struct pg *pg = session();
 	struct reservation *made[3] = {new_reservation(ids, 5, 1, 900), new_reservation(&ids[2], 1, 2, 60),
 	                               new_reservation(ids, 2, 3, 60)};
@@ -107,8 +107,10 @@ static void an_end_takes_the_holds_and_an_extension_moves_them(void **state)
 		assert_uuid(rows[0]->checkout_id, changed[i].checkout_id);
 	}
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.hold"), COUNT / 4 * 2);
-	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.hold h JOIN lastunit.reservation r ON r.id = h.reservation_id"
-	                         " AND r.state = 1 AND r.expires_at = h.expires_at"), COUNT / 4 * 2);
+	assert_int_equal(ask_int(
+						 "SELECT count(*) FROM lastunit.hold h JOIN lastunit.reservation r ON r.id = h.reservation_id"
+						 " AND r.state = 1 AND r.expires_at = h.expires_at"),
+	                 COUNT / 4 * 2);
 	ok(pg, change(pg, NULL, 0));
 	pg_free(pg);
 }
@@ -119,7 +121,8 @@ static void a_reservation_ends_once(void **state)
 	struct pg *pg = session();
 	struct reservation *made[] = {new_reservation(&id, 1, 1, 60), new_reservation(&id, 1, 1, 60)};
 	insert_reservations(pg, made, 2);
-	struct reservation released = ended_as(made[0], RESERVATION_RELEASED), other = ended_as(made[1], RESERVATION_EXPIRED);
+	struct reservation released = ended_as(made[0], RESERVATION_RELEASED),
+					   other = ended_as(made[1], RESERVATION_EXPIRED);
 	struct reservation_change changes[] = {{&released, true}, {&other, true}};
 	ok(pg, change(pg, changes, 1));
 	released.state = RESERVATION_EXPIRED;
@@ -143,11 +146,11 @@ static void due_holds_come_earliest_first_with_what_is_left(void **state)
 	const int64_t ab[] = {a, b};
 	struct pg *pg = session();
 	struct reservation *made[] = {
-	        new_reservation(ab, 2, 1, -10), new_reservation(&a, 1, 1, -30), new_reservation(&a, 1, 1, -20),
-	        new_reservation(&a, 1, 1, 900), new_reservation(&a, 1, 1, 300), new_reservation(&b, 1, 1, -40),
-	        new_reservation(&c, 1, 1, 60),  new_reservation(&d, 1, 1, -50),
+		new_reservation(ab, 2, 1, -10), new_reservation(&a, 1, 1, -30), new_reservation(&a, 1, 1, -20),
+		new_reservation(&a, 1, 1, 900), new_reservation(&a, 1, 1, 300), new_reservation(&b, 1, 1, -40),
+		new_reservation(&c, 1, 1, 60),  new_reservation(&d, 1, 1, -50),
 	};
-	made[7]->lines[0].counted = false;   /* gives nothing back, so nobody is interested */
+	made[7]->lines[0].counted = false; /* gives nothing back, so nobody is interested */
 	insert_reservations(pg, made, 8);
 	struct locked_sku skus[] = {{.id = a}, {.id = b}, {.id = c}, {.id = d}};
 	struct locked_sku *asked[] = {&skus[0], &skus[1], &skus[2], &skus[3]};
@@ -158,7 +161,7 @@ static void due_holds_come_earliest_first_with_what_is_left(void **state)
 	assert_int_equal(count, 4);
 	for (int i = 0; i < 4; i++)
 		assert_uuid(due[i]->id, made[order[i]]->id);
-	assert_int_equal(due[3]->line_count, 2);   /* whole, with the lines of other SKUs */
+	assert_int_equal(due[3]->line_count, 2); /* whole, with the lines of other SKUs */
 	assert_text(due[3]->lines[1].sku, "B");
 	for (int i = 0; i < 4; i++) {
 		assert_true(skus[i].holds_known);
@@ -217,7 +220,8 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	pg_free(pg);
 }
 
-static void check_page(struct pg *pg, const struct reservation_filter *filter, struct reservation *const *expected, size_t n)
+static void check_page(struct pg *pg, const struct reservation_filter *filter, struct reservation *const *expected,
+                       size_t n)
 {
 	struct reservation **rows;
 	size_t count;
@@ -230,11 +234,10 @@ static void check_page(struct pg *pg, const struct reservation_filter *filter, s
 		assert_uuid(rows[i]->id, expected[i]->id);
 }
 
-#define PAGE(filter, ...)                                                                           \
-	do {                                                                                            \
-		struct reservation *const expected[] = {__VA_ARGS__};                                       \
-		check_page(pg, &(struct reservation_filter){filter}, expected,                 \
-		           sizeof expected / sizeof expected[0]);                                           \
+#define PAGE(filter, ...)                                                                                     \
+	do {                                                                                                      \
+		struct reservation *const expected[] = {__VA_ARGS__};                                                 \
+		check_page(pg, &(struct reservation_filter){filter}, expected, sizeof expected / sizeof expected[0]); \
 	} while (0)
 #define AND ,
 
@@ -243,8 +246,9 @@ static void pages_are_filtered_by_anything(void **state)
 	int64_t a = make_sku("A", 100), b = make_sku("B", 100);
 	const int64_t ab[] = {a, b};
 	struct pg *pg = session();
-	struct reservation *m[] = {new_reservation(&a, 1, 1, 60), new_reservation(&b, 1, 1, 60), new_reservation(ab, 2, 1, 60),
-	                           new_reservation(&a, 1, 1, 60), new_reservation(&a, 1, 1, 60)};
+	struct reservation *m[] = {new_reservation(&a, 1, 1, 60), new_reservation(&b, 1, 1, 60),
+	                           new_reservation(ab, 2, 1, 60), new_reservation(&a, 1, 1, 60),
+	                           new_reservation(&a, 1, 1, 60)};
 	m[1]->reference = m[2]->reference = m[3]->reference = TEXT("R");
 	m[0]->reference = TEXT("r");
 	m[2]->principal_id = 8;
@@ -254,28 +258,28 @@ static void pages_are_filtered_by_anything(void **state)
 	PAGE(.after = m[2]->id, m[3], m[4]);
 	PAGE(.limit = 2, m[0], m[1]);
 	PAGE(.reference = TEXT("R"), m[1], m[2], m[3]);
-	PAGE(.reference = TEXT("R") AND .after = m[1]->id AND .limit = 1, m[2]);
-	PAGE(.reference = TEXT("R") AND .principal_id = 7, m[1], m[3]);
-	PAGE(.reference = TEXT("R") AND .sku = TEXT("A") AND .state = RESERVATION_ACTIVE, m[2]);
+	PAGE(.reference = TEXT("R") AND.after = m[1]->id AND.limit = 1, m[2]);
+	PAGE(.reference = TEXT("R") AND.principal_id = 7, m[1], m[3]);
+	PAGE(.reference = TEXT("R") AND.sku = TEXT("A") AND.state = RESERVATION_ACTIVE, m[2]);
 	PAGE(.principal_id = 8, m[2]);
 	PAGE(.state = RESERVATION_EXPIRED, m[3]);
 	PAGE(.sku = TEXT("A"), m[0], m[2], m[3], m[4]);
-	PAGE(.sku = TEXT("A") AND .state = RESERVATION_EXPIRED, m[3]);
-	PAGE(.sku = TEXT("A") AND .state = RESERVATION_ACTIVE, m[0], m[2], m[4]);
-	PAGE(.sku = TEXT("A") AND .state = RESERVATION_ACTIVE AND .after = m[0]->id AND .limit = 1, m[2]);
-	PAGE(.sku = TEXT("A") AND .state = RESERVATION_ACTIVE AND .principal_id = 8, m[2]);
+	PAGE(.sku = TEXT("A") AND.state = RESERVATION_EXPIRED, m[3]);
+	PAGE(.sku = TEXT("A") AND.state = RESERVATION_ACTIVE, m[0], m[2], m[4]);
+	PAGE(.sku = TEXT("A") AND.state = RESERVATION_ACTIVE AND.after = m[0]->id AND.limit = 1, m[2]);
+	PAGE(.sku = TEXT("A") AND.state = RESERVATION_ACTIVE AND.principal_id = 8, m[2]);
 	check_page(pg, &(struct reservation_filter){.sku = TEXT("unknown")}, NULL, 0);
 	check_page(pg, &(struct reservation_filter){.reference = TEXT("")}, NULL, 0);
 	pg_free(pg);
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(what_was_reserved_is_read_back),
-        STORE_TEST(an_end_takes_the_holds_and_an_extension_moves_them),
-        STORE_TEST(a_reservation_ends_once),
-        STORE_TEST(due_holds_come_earliest_first_with_what_is_left),
-        STORE_TEST(the_reaper_finds_what_is_overdue_and_when_to_come_back),
-        STORE_TEST(pages_are_filtered_by_anything),
+	STORE_TEST(what_was_reserved_is_read_back),
+	STORE_TEST(an_end_takes_the_holds_and_an_extension_moves_them),
+	STORE_TEST(a_reservation_ends_once),
+	STORE_TEST(due_holds_come_earliest_first_with_what_is_left),
+	STORE_TEST(the_reaper_finds_what_is_overdue_and_when_to_come_back),
+	STORE_TEST(pages_are_filtered_by_anything),
 };
 
 STORE_MAIN(tests)

@@ -13,8 +13,8 @@ static inline int64_t make_sku(const char *code, int64_t on_hand)
 {
 	char sql[400];
 	snprintf(sql, sizeof sql,
-	         "INSERT INTO lastunit.sku (code, on_hand, writer) VALUES ('%s', %lld, gen_random_uuid()) RETURNING id", code,
-	         (long long)on_hand);
+	         "INSERT INTO lastunit.sku (code, on_hand, writer) VALUES ('%s', %lld, gen_random_uuid()) RETURNING id",
+	         code, (long long)on_hand);
 	return ask_int(sql);
 }
 
@@ -34,14 +34,14 @@ static inline struct reservation *new_reservation(const int64_t *sku_ids, size_t
 	struct reservation *r = ARENA_NEW(&arena, struct reservation);
 	int64_t now_us = clock_unix_us();
 	*r = (struct reservation){
-	        .id = next_id(),
-	        .principal_id = 7,
-	        .channel = CHANNEL_TELEGRAM,
-	        .state = RESERVATION_ACTIVE,
-	        .created_us = now_us,
-	        .expires_us = now_us + in_s * US_PER_S,
-	        .lines = ARENA_ARRAY(&arena, count, struct line),
-	        .line_count = count,
+		.id = next_id(),
+		.principal_id = 7,
+		.channel = CHANNEL_TELEGRAM,
+		.state = RESERVATION_ACTIVE,
+		.created_us = now_us,
+		.expires_us = now_us + in_s * US_PER_S,
+		.lines = ARENA_ARRAY(&arena, count, struct line),
+		.line_count = count,
 	};
 	for (size_t i = 0; i < count; i++)
 		r->lines[i] = (struct line){.sku_id = sku_ids[i], .quantity = quantity, .counted = true, .version = 2};
@@ -56,7 +56,8 @@ static inline void insert_reservations(struct pg *pg, struct reservation *const 
 	ended(pg);
 }
 
-static inline struct reservation **read_reservations(struct pg *pg, const struct uuid *ids, size_t count, size_t *ret_count)
+static inline struct reservation **read_reservations(struct pg *pg, const struct uuid *ids, size_t count,
+                                                     size_t *ret_count)
 {
 	struct reservation **rows;
 	reservation_read_send(pg, &arena, ids, count);

@@ -21,7 +21,8 @@ static struct locked_sku *locked(struct pg *pg, size_t *ret_count)
 
 static void locked_rows_come_in_byte_order_of_code(void **state)
 {
-	const struct text codes[] = {TEXT("b"), TEXT("B"), TEXT("\xC3\xA9"), TEXT("a"), TEXT("unknown"), TEXT("a"), TEXT("a b")};
+	const struct text codes[] = {TEXT("b"),       TEXT("B"), TEXT("\xC3\xA9"), TEXT("a"),
+	                             TEXT("unknown"), TEXT("a"), TEXT("a b")};
 	int64_t a = make_sku("a", LU_COUNT_MAX);
 	make_sku("\xC3\xA9", 4), make_sku("a b", 3), make_sku("b", 1), make_sku("B", 2);
 	struct pg *pg = session();
@@ -84,9 +85,10 @@ static void a_lock_that_waited_returns_the_row_as_it_is_now(void **state)
 	size_t count;
 	lock(first, &code, 1, SKU_LOCK_WAIT);
 	struct locked_sku *skus = locked(first, &count);
-	lock(second, &code, 1, SKU_LOCK_WAIT);   /* sent: it waits */
+	lock(second, &code, 1, SKU_LOCK_WAIT); /* sent: it waits */
 	char waits[128];
-	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted", PQbackendPID(pg_conn(second)));
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+	         PQbackendPID(pg_conn(second)));
 	while (ask_int(waits) == 0)
 		poll(NULL, 0, 5);
 	skus[0].figures.on_hand = 3;
@@ -172,7 +174,8 @@ static void rows_are_locked_in_the_order_of_their_ids(void **state)
 	locked(stranger, &count);
 	lock(waiter, codes, 4, SKU_LOCK_WAIT);
 	char waits[128];
-	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted", PQbackendPID(pg_conn(waiter)));
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+	         PQbackendPID(pg_conn(waiter)));
 	while (ask_int(waits) == 0)
 		poll(NULL, 0, 5);
 	lock(pg, codes, 4, SKU_LOCK_SKIP);
@@ -194,10 +197,10 @@ static void updates_reach_their_own_rows_and_stay_hot(void **state)
 	struct text codes[COUNT];
 	struct pg *pg = session();
 	for (int i = 0; i < COUNT; i++) {
-		codes[i] = arena_printf(&arena, "sku-%03d", COUNT - i);   /* ids run against codes */
+		codes[i] = arena_printf(&arena, "sku-%03d", COUNT - i); /* ids run against codes */
 		char sql[200];
-		snprintf(sql, sizeof sql, "INSERT INTO lastunit.sku (code, on_hand, writer) VALUES ('%s', 5, gen_random_uuid())",
-		         codes[i].data);
+		snprintf(sql, sizeof sql,
+		         "INSERT INTO lastunit.sku (code, on_hand, writer) VALUES ('%s', 5, gen_random_uuid())", codes[i].data);
 		if (i < 3)
 			ask(sql);
 	}
@@ -227,7 +230,7 @@ static void updates_reach_their_own_rows_and_stay_hot(void **state)
 		ok(pg, pg_commit(pg, SOON, &was_sent));
 		struct sku_figures_row *rows;
 		ok(pg, sku_read(pg, &arena, codes, COUNT, SOON, &rows));
-		for (size_t i = 0; i < count; i++) {   /* skus are in code order, codes the other way round */
+		for (size_t i = 0; i < count; i++) { /* skus are in code order, codes the other way round */
 			assert_true(rows[COUNT - 1 - i].known);
 			assert_int_equal(rows[COUNT - 1 - i].id, skus[i].id);
 			assert_memory_equal(&rows[COUNT - 1 - i].figures, &skus[i].figures, offsetof(struct figures, tracked));
@@ -236,7 +239,7 @@ static void updates_reach_their_own_rows_and_stay_hot(void **state)
 	}
 	assert_string_not_equal(writer, ask("SELECT writer FROM lastunit.sku WHERE code = 'sku-007'"));
 	assert_int_equal(ask_int("SELECT count(DISTINCT writer) FROM lastunit.sku"), 1);
-	pg_free(pg);   /* its statistics are there when it is gone */
+	pg_free(pg); /* its statistics are there when it is gone */
 	while (ask_int("SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'sku'") < 2 * COUNT)
 		poll(NULL, 0, 5);
 	assert_true(ask_int("SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sku'") >= 2 * COUNT - 10);
@@ -244,13 +247,16 @@ static void updates_reach_their_own_rows_and_stay_hot(void **state)
 
 static void the_database_refuses_what_the_decision_must_never_ask(void **state)
 {
-	static const struct { int64_t on_hand, reserved, safety_stock; const char *constraint; } cases[] = {
-	        {1, 2, 0, "sku_never_oversold"},
-	        {-1, -1, 0, "sku_on_hand_stays_in_range"},
-	        {LU_COUNT_MAX + 1, 0, 0, "sku_on_hand_stays_in_range"},
-	        {1, -1, 0, "sku_reserved_stays_in_range"},
-	        {1, 0, -1, "sku_safety_stock_stays_in_range"},
-	        {1, 0, LU_COUNT_MAX + 1, "sku_safety_stock_stays_in_range"},
+	static const struct {
+		int64_t on_hand, reserved, safety_stock;
+		const char *constraint;
+	} cases[] = {
+		{1, 2, 0, "sku_never_oversold"},
+		{-1, -1, 0, "sku_on_hand_stays_in_range"},
+		{LU_COUNT_MAX + 1, 0, 0, "sku_on_hand_stays_in_range"},
+		{1, -1, 0, "sku_reserved_stays_in_range"},
+		{1, 0, -1, "sku_safety_stock_stays_in_range"},
+		{1, 0, LU_COUNT_MAX + 1, "sku_safety_stock_stays_in_range"},
 	};
 	const struct text code = TEXT("A");
 	make_sku("A", 10);
@@ -277,13 +283,13 @@ static struct operation *put(struct text code, const char *titles, const struct 
 {
 	struct operation *op = ARENA_NEW(&arena, struct operation);
 	*op = (struct operation){
-	        .kind = OPERATION_SKU_PUT,
-	        .principal = {.id = 9, .channel = CHANNEL_ADMIN},
-	        .lines = ARENA_NEW(&arena, struct line),
-	        .line_count = 1,
-	        .reference = TEXT("delivery 5"),
-	        .sku_change = ARENA_NEW(&arena, struct sku_change),
-	        .new_id = uuid_new(),
+		.kind = OPERATION_SKU_PUT,
+		.principal = {.id = 9, .channel = CHANNEL_ADMIN},
+		.lines = ARENA_NEW(&arena, struct line),
+		.line_count = 1,
+		.reference = TEXT("delivery 5"),
+		.sku_change = ARENA_NEW(&arena, struct sku_change),
+		.new_id = uuid_new(),
 	};
 	op->lines[0].sku = code;
 	op->sku_change->titles_given = titles;
@@ -306,9 +312,9 @@ static void new_skus_come_with_their_names_and_their_first_entry(void **state)
 {
 	static const struct text names[] = {TEXT("caf\xC3\xA9"), TEXT("a \"b\", {c}"), TEXT("")};
 	struct sku_insert inserts[] = {
-	        {put(TEXT("A"), "{\"en\": \"Tea\"}", names, 3), {1, LU_COUNT_MAX, 0, 5, true}},
-	        {put(TEXT("B"), NULL, NULL, 0), {1, 0, 0, 0, false}},
-	        {put(TEXT("C"), NULL, names, 0), {1, 255, 0, 256, true}},
+		{put(TEXT("A"), "{\"en\": \"Tea\"}", names, 3), {1, LU_COUNT_MAX, 0, 5, true}},
+		{put(TEXT("B"), NULL, NULL, 0), {1, 0, 0, 0, false}},
+		{put(TEXT("C"), NULL, names, 0), {1, 255, 0, 256, true}},
 	};
 	inserts[1].operation->principal.id = 0;
 	inserts[1].operation->principal.channel = CHANNEL_SYSTEM;
@@ -334,12 +340,15 @@ static void new_skus_come_with_their_names_and_their_first_entry(void **state)
 	assert_int_equal(rows[2].name_count, 0);
 	char id[UUID_TEXT_BYTES + 1];
 	uuid_format(&inserts[0].operation->new_id, id);
-	assert_string_equal(ask("SELECT concat_ws(' ', version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
-	                        " channel, principal_id, reference, operation_id) FROM lastunit.ledger l"
-	                        " WHERE sku_id = (SELECT id FROM lastunit.sku WHERE code = 'A')"),
-	                    arena_printf(&arena, "1 1 1000000000000000 0 1000000000000000 0 7 9 delivery 5 %s", id).data);
-	assert_string_equal(ask("SELECT (on_hand_delta, channel, principal_id, reference, operation_id) FROM lastunit.ledger"
-	                        " WHERE sku_id = (SELECT id FROM lastunit.sku WHERE code = 'B')"), "(0,9,,,)");
+	assert_string_equal(
+		ask("SELECT concat_ws(' ', version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
+	        " channel, principal_id, reference, operation_id) FROM lastunit.ledger l"
+	        " WHERE sku_id = (SELECT id FROM lastunit.sku WHERE code = 'A')"),
+		arena_printf(&arena, "1 1 1000000000000000 0 1000000000000000 0 7 9 delivery 5 %s", id).data);
+	assert_string_equal(
+		ask("SELECT (on_hand_delta, channel, principal_id, reference, operation_id) FROM lastunit.ledger"
+	        " WHERE sku_id = (SELECT id FROM lastunit.sku WHERE code = 'B')"),
+		"(0,9,,,)");
 	/* One of them exists: none is made. */
 	struct sku_insert more[] = {{put(TEXT("D"), NULL, NULL, 0), {1, 1, 0, 0, true}},
 	                            {put(TEXT("B"), NULL, NULL, 0), {1, 1, 0, 0, true}}};
@@ -369,8 +378,9 @@ static void only_what_is_given_is_described_anew(void **state)
 	sent(pg);
 	ok(pg, sku_describe_take(pg, SOON));
 	ended(pg);
-	assert_string_equal(ask("SELECT string_agg(titles::text || names::text, ' ' ORDER BY sku_id) FROM lastunit.sku_text"),
-	                    "{\"en\": \"a\"}{new,newer} {\"de\": \"c\"}{old}");
+	assert_string_equal(
+		ask("SELECT string_agg(titles::text || names::text, ' ' ORDER BY sku_id) FROM lastunit.sku_text"),
+		"{\"en\": \"a\"}{new,newer} {\"de\": \"c\"}{old}");
 	/* Given and empty is not the same as not given. */
 	struct operation *none[] = {put(TEXT("A"), "{}", new_names, 0)};
 	sku_describe_send(pg, &arena, none, ids, 1);
@@ -429,17 +439,17 @@ static void figures_are_read_in_the_order_asked(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-        STORE_TEST(locked_rows_come_in_byte_order_of_code),
-        STORE_TEST(a_row_that_a_stranger_holds_is_skipped_but_known_to_exist),
-        STORE_TEST(a_lock_that_waited_returns_the_row_as_it_is_now),
-        STORE_TEST(two_who_lock_the_same_rows_in_other_orders_never_deadlock),
-        STORE_TEST(rows_are_locked_in_the_order_of_their_ids),
-        STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
-        STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
-        STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
-        STORE_TEST(only_what_is_given_is_described_anew),
-        STORE_TEST(pages_follow_the_byte_order_of_codes),
-        STORE_TEST(figures_are_read_in_the_order_asked),
+	STORE_TEST(locked_rows_come_in_byte_order_of_code),
+	STORE_TEST(a_row_that_a_stranger_holds_is_skipped_but_known_to_exist),
+	STORE_TEST(a_lock_that_waited_returns_the_row_as_it_is_now),
+	STORE_TEST(two_who_lock_the_same_rows_in_other_orders_never_deadlock),
+	STORE_TEST(rows_are_locked_in_the_order_of_their_ids),
+	STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
+	STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
+	STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
+	STORE_TEST(only_what_is_given_is_described_anew),
+	STORE_TEST(pages_follow_the_byte_order_of_codes),
+	STORE_TEST(figures_are_read_in_the_order_asked),
 };
 
 STORE_MAIN(tests)
