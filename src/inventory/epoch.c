@@ -18,6 +18,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "store/key.h"
 
@@ -27,7 +28,7 @@
 #define OPEN_AGAIN_MS_MAX 8000
 #define REOPEN_MS_MAX 60000
 #define STABLE_MS 60000                     /* trouble again within this doubles the wait before opening */
-#define SWEEP_MS 30000                      /* one walk through Redis; cut off, it begins again */
+#define SWEEP_MS 2000                       /* one walk through Redis; cut off, it begins again */
 #define DATABASE_MS 1000                    /* limit of one question of the keeper's */
 
 struct epoch {
@@ -268,6 +269,7 @@ static bool look(struct epoch *e, struct epoch_row *ret_row)
 		keyring_replace(e->keyring, entries, count);
 		e->keys_version = ret_row->keys_version;
 	}
+	SYNC_POINT("lease-asked");
 	see(e, ret_row, asked_ns);
 	return true;
 }
@@ -385,6 +387,7 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	char old[CELL_NAMESPACE_BYTES + 1];
 	copy_namespace(old, row->namespace.data);
 	bool moved = false;
+	SYNC_POINT("opening");
 	enum lu_error error = epoch_open(e->pg, namespace_text(old), namespace_text(e->candidate),
 	                                 text_of(e->candidate_identity), deadline_in_ms(DATABASE_MS), &moved);
 	if (error) {
@@ -397,6 +400,7 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 		return;
 	}
 	e->open_again_ms = 0;
+	SYNC_POINT("opened");
 	if (moved) {
 		metric_add(METRIC_EPOCH_OPENS, 1);
 		log_event(LOG_INFO, "epoch_open namespace=%s", e->candidate);

@@ -132,7 +132,7 @@ static pid_t spawn(const struct pg_server *server, const char *program, char *co
 
 static void launch(struct pg_server *server)
 {
-	char data[96], directory[64];
+	char data[128], directory[64];
 	snprintf(data, sizeof data, "%s", path_of(server, "data"));
 	snprintf(directory, sizeof directory, "%s", server->directory);
 	server->pid = spawn(server, "postgres", (char *[]){"postgres", "-D", data, "-k", directory, NULL});
