@@ -26,7 +26,8 @@ static const char exit_codes[] =
 
 static void print_manual(const struct manual *manual, const struct config_option *options)
 {
-	printf("usage: lastunit %s\n\n%s\noptions, with their environment variables where they have one:\n", manual->usage, manual->about);
+	printf("usage: lastunit %s\n\n%s\noptions, with their environment variables where they have one:\n", manual->usage,
+	       manual->about);
 	config_print_help(stdout, manual->shared, options);
 	printf("\nexamples:\n%s\nexit codes:\n%s", manual->examples, manual->exit_codes ? manual->exit_codes : exit_codes);
 }

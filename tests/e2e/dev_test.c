@@ -292,7 +292,7 @@ static void it_serves_and_dev_env_says_where(void **state)
 	for (size_t i = 0; i < VARIABLE_COUNT; i++)
 		if (!*dev.values[i])
 			fail_msg("%s is not in dev.env", variables[i]);
-	char ready[300], path[2 * PATH_BYTES];
+	char ready[sizeof dev.values + 8], path[2 * PATH_BYTES];
 	snprintf(ready, sizeof ready, "ready %s", dev_value(&dev, "LASTUNIT_URL"));
 	assert_true(dev_says(&dev, ready));
 	assert_int_equal(http_status(&dev, "/v1/skus"), 200);
