@@ -154,16 +154,9 @@ static enum lu_error connect_one(struct pg *pg, const struct hosts *hosts, size_
 	return session_setup(pg, deadline_ns);
 }
 
-enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
+/* The first host that gives us a session on a primary. */
+static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 {
-	if (pg_connected(pg))
-		return LU_OK;
-	pg_close(pg);
-	int64_t now = clock_boottime_ns();
-	if (now < pg->next_attempt_ns)
-		return pg_fail(pg, PG_CONNECTION, "", "PostgreSQL was tried a moment ago");
-	pg->next_attempt_ns = now + (ATTEMPT_GAP_MS + (int64_t)random_below(ATTEMPT_GAP_MS / 2)) * NS_PER_MS;
-
 	struct hosts hosts;
 	char *why = NULL;
 	if (!hosts_parse(pg->url, &hosts, &why)) {
@@ -173,16 +166,37 @@ enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
 	}
 	enum lu_error error = LU_OK;
 	for (size_t n = 0; n < hosts.count; n++) {
-		int64_t share_ns = (deadline_ns - clock_boottime_ns()) / (int64_t)(hosts.count - n);
-		error = connect_one(pg, &hosts, n, deadline_ns == DEADLINE_NONE ? deadline_ns : clock_boottime_ns() + share_ns);
+		int64_t now = clock_boottime_ns(), share_ns = (deadline_ns - now) / (int64_t)(hosts.count - n);
+		error = connect_one(pg, &hosts, n, deadline_ns == DEADLINE_NONE ? deadline_ns : now + share_ns);
 		if (!error)
 			break;
 		pg_close(pg);
 	}
 	PQconninfoFree(hosts.options);
+	return error;
+}
+
+enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
+{
+	if (pg_connected(pg))
+		return LU_OK;
+	pg_close(pg);
+	int64_t now = clock_boottime_ns();
+	if (now < pg->next_attempt_ns) {
+		if (pg->connect_error.class == PG_NONE)
+			return pg_fail(pg, PG_CONNECTION, "", "PostgreSQL was lost a moment ago");
+		pg->error = pg->connect_error;
+		return pg_error_meaning(pg->error.class);
+	}
+	pg->next_attempt_ns = now + (ATTEMPT_GAP_MS + (int64_t)random_below(ATTEMPT_GAP_MS / 2)) * NS_PER_MS;
+
+	memset(&pg->connect_error, 0, sizeof pg->connect_error);
+	enum lu_error error = connect_any(pg, deadline_ns);
 	if (error && pg->error.class != PG_DEADLINE) {
 		pg->error.class = PG_CONNECTION; /* a wrong password or a missing role too: there is no session */
 		error = pg_error_meaning(PG_CONNECTION);
 	}
+	if (error)
+		pg->connect_error = pg->error;
 	return error;
 }

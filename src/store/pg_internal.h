@@ -14,7 +14,8 @@ struct pg {
 	PGconn *conn; /* NULL when closed */
 	char *url, *role, *application_name;
 	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms;
-	int64_t next_attempt_ns; /* pg_connect fails at once before that */
+	int64_t next_attempt_ns;       /* pg_connect fails at once before that */
+	struct pg_error connect_error; /* why the last attempt failed; repeated until the next is due */
 	struct pg_error error;
 	bool warned; /* a WARNING arrived since it was last cleared */
 

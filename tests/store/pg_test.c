@@ -197,8 +197,9 @@ static void what_cannot_be_connected_says_why(void **state)
 		assert_int_equal(pg_error(pg)->class, PG_CONNECTION);
 		assert_non_null(strstr(pg_error(pg)->message, cases[i].says));
 		assert_false(pg_connected(pg));
-		/* The second attempt comes too soon: it fails without trying. */
+		/* The second attempt comes too soon: it fails without trying, for the same reason. */
 		assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+		assert_non_null(strstr(pg_error(pg)->message, cases[i].says));
 		pg_free(pg);
 	}
 }
