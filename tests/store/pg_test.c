@@ -216,7 +216,7 @@ static void a_host_that_does_not_answer_leaves_time_for_the_next(void **state)
 	assert_int_equal(listen(mute, 4), 0);
 	snprintf(both, sizeof both, "host=/nonexistent,%s,%s %s", directory, server.directory, strchr(url, ' ') + 1);
 	struct pg *pg = pg_new(&(struct pg_options){.url = both});
-	ok(pg, pg_connect(pg, deadline_in_ms(3000)));
+	ok(pg, pg_connect(pg, deadline_in_ms(5000)));
 	query_one(pg);
 	pg_free(pg);
 	/* Alone, it costs the deadline and not more. */
