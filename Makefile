@@ -1,8 +1,9 @@
 # Lastunit. `make help` lists the targets.
 #
 # V=1 shows the commands.
-# MODE=release|debug|san picks the profile, SAN=address,undefined|thread the sanitizers, CC=gcc|clang the compiler,
+# MODE=release|debug|sync picks the profile, SAN=address,undefined|thread the sanitizers, CC=gcc|clang the compiler,
 # WERROR=1 turns warnings into errors (CI does). Everything built lies below build/MODE; build/lastunit is a link.
+# sync is the profile of the scenarios: the service with places at which a test may stop it (src/base/sync.h).
 
 MODE    ?= release
 SAN     ?=
@@ -16,7 +17,7 @@ Q       := $(if $(V),,@)
 
 comma := ,
 ifneq ($(SAN),)
-override MODE := san-$(subst $(comma),-,$(firstword $(subst $(empty) $(empty),-,$(SAN))))
+override MODE := $(if $(filter sync%,$(MODE)),sync,san)-$(subst $(comma),-,$(firstword $(subst $(empty) $(empty),-,$(SAN))))
 endif
 BUILD := build/$(subst $(comma),-,$(MODE))$(if $(filter clang%,$(CC)),-clang)
 
@@ -33,9 +34,14 @@ ifeq ($(MODE),release)
 CFLAGS += -O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 else ifeq ($(MODE),debug)
 CFLAGS += -O0
+else ifeq ($(SAN),)
+CFLAGS += -O1
 else
 CFLAGS  += -O1 -fsanitize=$(SAN) -fno-sanitize-recover=all
 LDFLAGS += -fsanitize=$(SAN)
+endif
+ifneq ($(filter sync%,$(MODE)),)
+CPPFLAGS += -DLASTUNIT_SYNC_POINTS
 endif
 ifeq ($(WERROR),1)
 CFLAGS += -Werror
@@ -47,6 +53,8 @@ LIB   := $(BUILD)/liblastunit.a
 BIN   := $(BUILD)/lastunit
 TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
+SPECS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/spec/*.c)))
+SYNC  := $(dir $(BUILD))sync$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
 
 .PHONY: all
@@ -78,6 +86,13 @@ $(BUILD)/tests/%.o: tests/%.c
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 	@echo '  LD    $@'
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(BUILD)/tests/spec/spec_test: $(SPECS)
+
+ifneq ($(SYNC),$(BUILD))
+$(SYNC)/lastunit: FORCE
+	@$(MAKE) --no-print-directory MODE=sync BUILD=$(SYNC) $@
+endif
 
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
@@ -129,13 +144,13 @@ test-san: deps     ## the same tests under AddressSanitizer with UBSan, then und
 	@$(AGAIN) SAN=thread LINT= check
 
 .PHONY: tests
-tests: $(BIN) $(TESTS) $(if $(SAN),,all)
+tests: $(BIN) $(TESTS) $(SYNC)/lastunit $(if $(SAN),,all)
 
 LINT       := tests/lint/run.sh
 KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)),$(TESTS)) \
               $(wildcard tests/$k/*_test.sh tests/$k_test.sh)))
 check:             ## run the tests that are built
-	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) sh tests/run.sh $(KIND_TESTS) $(LINT)
+	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) sh tests/run.sh $(KIND_TESTS) $(LINT)
 
 bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECONDS_EACH=5 CLIENTS=64
 	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)

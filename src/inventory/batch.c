@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/metrics.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "inventory/answer.h"
 #include "inventory/prepare.h"
@@ -518,6 +519,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		pg_rollback(a->pg, a->deadline_ns);
 		return OUTCOME_ANSWERED;
 	}
+	SYNC_POINT("intended");
 	bool sent = false;
 	if (pg_commit(a->pg, a->deadline_ns, &sent)) {
 		enum outcome outcome = outcome_of(a->pg);
@@ -526,6 +528,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		pg_close(a->pg);
 		return OUTCOME_UNKNOWN;
 	}
+	SYNC_POINT("committed");
 	metric_add(METRIC_BATCHES, 1);
 	return OUTCOME_ANSWERED;
 }
@@ -669,6 +672,7 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 	enum outcome outcome = begin_and_lock(&a, &round);
 	if (outcome == OUTCOME_ANSWERED && batch->count == 0)
 		return back_out(&a, OUTCOME_ANSWERED);   /* all were blocked and went back to the queue */
+	SYNC_POINT("locked");
 	if (outcome == OUTCOME_ANSWERED)
 		outcome = decide_all(&a, &round);
 	if (outcome != OUTCOME_ANSWERED)
@@ -679,6 +683,7 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 		return outcome;
 	if (a.redis)
 		publish(&a, &marks);
+	SYNC_POINT("published");
 	answer_all(&a);
 	return OUTCOME_ANSWERED;
 }

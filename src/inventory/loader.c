@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/metrics.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "inventory/prepare.h"
 #include "store/checkout.h"
@@ -218,9 +219,11 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	bool lease = l->redis && epoch_lease(l->all->epoch, namespace);
 	if (lease)
 		take_tickets(l, namespace, &s);   /* before the SELECT: that is the whole point (I6) */
+	SYNC_POINT("ticketed");
 	enum lu_error error = pg_connect(l->pg, deadline_ns);
 	if (!error)
 		error = sku_read(l->pg, &l->arena, s.skus, s.count, deadline_ns, &s.rows);
+	SYNC_POINT("selected");
 	for (size_t i = 0, at = 0; i < count; i++) {
 		while (!text_equal(s.skus[at], loads[i]->sku))
 			at++;
@@ -230,6 +233,7 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	}
 	if (lease && !error)
 		fill(l, namespace, &s);
+	SYNC_POINT("filled");
 }
 
 /* --- queries ------------------------------------------------------------------------------------------------------------ */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "base/metrics.h"
+#include "base/sync.h"
 #include "base/text.h"
 #include "inventory/inventory_internal.h"
 
@@ -179,6 +180,7 @@ static void on_reply(enum lu_error error, const redisReply *reply, void *context
 {
 	struct read_call *call = context;
 	struct reader *r = call->reader;
+	SYNC_POINT("read-answered");
 	enum cell_reply kind = error ? CELL_FAILED : cell_reply_kind(reply, call->sku_count);
 	if (kind == CELL_FENCED) {
 		metric_add(METRIC_CELL_FENCED, 1);
@@ -281,6 +283,7 @@ static void on_flush(evutil_socket_t fd, short what, void *context)
 		if (r->redis && !r->stopping && (call->lease || (stale && call->namespace[0]))) {
 			struct cell_call read = cell_read(&call->arena, text_of(call->namespace), call->skus, call->sku_count);
 			metric_add(METRIC_CELL_READ, 1);
+			SYNC_POINT("read-asked");
 			redis_async_call(r->redis, read.argc, read.argv, on_reply, call);
 			continue;
 		}

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/sync.h"
 #include "inventory/coherence.h"
 #include "store/invalidation.h"
 
@@ -36,6 +37,8 @@ struct relay {
 /* True when the records taken are dealt with: their removal may be committed. */
 static bool invalidate(struct relay *r, const struct invalidation *records, size_t count, const struct epoch_row *epoch)
 {
+	if (count)
+		SYNC_POINT("relay-taken");
 	if (!count || epoch->state == EPOCH_CLOSED)
 		return true;
 	if (epoch->state == EPOCH_CLOSING)
@@ -72,6 +75,7 @@ static bool pass(struct relay *r)
 		pg_rollback(r->pg, deadline_ns);
 		return false;
 	}
+	SYNC_POINT("relay-invalidated");
 	if (pg_commit(r->pg, deadline_ns, &sent))   /* lost: the records come back, and are invalidated once more */
 		return false;
 	int64_t oldest_us = INT64_MAX;
