@@ -55,6 +55,8 @@ TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
 SPECS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/spec/*.c)))
 SYNC  := $(dir $(BUILD))sync$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
+BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
 EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
 
 .PHONY: all
@@ -93,6 +95,14 @@ ifneq ($(SYNC),$(BUILD))
 $(SYNC)/lastunit: FORCE
 	@$(MAKE) --no-print-directory MODE=sync BUILD=$(SYNC) $@
 endif
+
+$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/tests/%_fuzz: $(BUILD)/tests/%_fuzz.o $(LIB)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
@@ -154,8 +164,19 @@ check:             ## run the tests that are built
 
 bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECONDS_EACH=5 CLIENTS=64
 	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)
-	@$(AGAIN) all
+	@$(AGAIN) all benches
 	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/run.sh
+	@for b in $(BENCH); do echo "== $$b"; $$b || exit 1; done
+.PHONY: benches
+benches: $(BENCH)
+
+FUZZ_SECONDS ?= 60
+fuzz: deps         ## run every fuzzer for FUZZ_SECONDS=60 each, under AddressSanitizer
+	@$(AGAIN) CC=clang SAN=fuzzer-no-link,address,undefined fuzz-run
+.PHONY: fuzz fuzz-run
+fuzz-run: $(FUZZ)
+	@for f in $(FUZZ); do echo "== $$f"; mkdir -p $$f.corpus; \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_final_stats=1 -artifact_prefix=$$f- $$f.corpus || exit 1; done
 
 lint:              ## layers, tables, invariants, format
 	@sh tests/lint/run.sh
