@@ -160,19 +160,20 @@ static void a_sound_database_is_sound(void **state)
 
 static void an_oversold_row_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 1 WHERE code = 'A'", "range on_hand", "A: on_hand 1, reserved 2");
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 1 WHERE code = 'A'", "range on_hand",
+	               "A: on_hand 1, reserved 2");
 }
 
 static void a_count_that_the_ledger_does_not_explain_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = on_hand + 1 WHERE code = 'B'", "on_hand",
-	               "B: on_hand 6, the ledger sums up to 5");
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = on_hand + 1 WHERE code = 'B'",
+	               "on_hand", "B: on_hand 6, the ledger sums up to 5");
 }
 
 static void a_reserved_count_without_its_hold_is_seen(void **state)
 {
-	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = reserved + 1 WHERE code = 'B'", "reserved",
-	               "B: reserved 2, live holds 1, the ledger sums up to 1");
+	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = reserved + 1 WHERE code = 'B'",
+	               "reserved", "B: reserved 2, live holds 1, the ledger sums up to 1");
 }
 
 static void a_hold_that_is_missing_too_many_or_different_is_seen(void **state)
@@ -274,7 +275,8 @@ static void pages_are_walked_to_the_end(void **state)
 		" SELECT gen_random_uuid(), now(), 1, 1, '{1}', '{1}', '{f}', '{0}', '{0}' FROM generate_series(1, 4100);";
 	char sql[3000];
 	assert_seen_by(many, "", "\"checkouts\": 4102");
-	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 2 WHERE code = 'M2500'", many);
+	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 2 WHERE code = 'M2500'",
+	         many);
 	assert_seen_by(sql, "on_hand", "M2500: on_hand 2");
 	snprintf(sql, sizeof sql, "%sUPDATE lastunit.ledger SET on_hand_after = 1 WHERE version = 45000", many);
 	assert_seen_by(sql, "balances", "B version 45000");
@@ -320,7 +322,7 @@ static struct service service;
 struct client {
 	pthread_t thread;
 	int number, sales;
-	volatile bool *stop;
+	_Atomic bool *stop;
 };
 
 /* Sells, holds, commits, releases, brings back: whatever moves rows. */
@@ -365,7 +367,7 @@ static void it_does_not_cry_wolf_while_everything_moves(void **state)
 {
 	for (int i = 0; i < 3; i++)
 		service_create_sku(&service, (char[]){'b', 'u', 's', 'y', '-', (char)('0' + i), 0}, 1000);
-	volatile bool stop = false;
+	_Atomic bool stop = false;
 	struct client clients[6] = {0};
 	for (int i = 0; i < 6; i++) {
 		clients[i] = (struct client){.number = i, .stop = &stop};
@@ -394,7 +396,7 @@ static void a_cell_that_is_not_its_row_is_seen(void **state)
 	}
 	service_create_sku(&service, "cell", 7);
 	service_see(&service, "cell");
-	char path[200], key[100];
+	char path[800], key[100];
 	snprintf(path, sizeof path, "%s", service.redis_url + strlen("unix://"));
 	path[strcspn(path, "?")] = 0;
 	snprintf(key, sizeof key, "%s:cell",

@@ -185,7 +185,7 @@ static void it_can_be_played_again_on_the_same_stock(void **state)
 
 struct thief {
 	pthread_t thread;
-	volatile bool stop;
+	_Atomic bool stop;
 	int taken;
 };
 
