@@ -11,11 +11,11 @@ struct idempotency_row {
 	int64_t principal_id;
 	struct text key;
 	uint8_t fingerprint[32];
-	int64_t kind;                /* enum operation_kind */
+	int64_t kind; /* enum operation_kind */
 	struct text status;
 	struct uuid object_id;
-	int64_t at_us, expires_us;   /* expires_us 0: none */
-	struct text detail;          /* data NULL: none */
+	int64_t at_us, expires_us; /* expires_us 0: none */
+	struct text detail;        /* data NULL: none */
 };
 
 void idempotency_read_send(struct pg *pg, struct arena *arena, const int64_t *principal_ids, const struct text *keys,

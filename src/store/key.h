@@ -5,13 +5,13 @@
 #include "store/keyring.h"
 #include "store/pg.h"
 
-#define KEY_SECRET_BYTES 35   /* "lu_" + 32 */
+#define KEY_SECRET_BYTES 35 /* "lu_" + 32 */
 
 struct key_row {
-	struct text principal;       /* name */
+	struct text principal; /* name */
 	enum channel channel;
 	unsigned scopes;
-	struct text prefix;          /* first characters, to recognise it */
+	struct text prefix; /* first characters, to recognise it */
 	int64_t created_us, revoked_us;
 };
 
@@ -25,8 +25,8 @@ enum lu_error key_create(struct pg *pg, struct text principal, enum channel chan
 /* Stores a given secret (dev writes the same keys at each start); no effect if it is there. */
 enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes, const char *secret,
                         int64_t deadline_ns) LU_MUST_CHECK;
-enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal /* data NULL: all */, int64_t deadline_ns,
-                       struct key_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
+enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal /* data NULL: all */,
+                       int64_t deadline_ns, struct key_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
 /* Revokes by prefix; *ret_count how many (0: none such). */
 enum lu_error key_revoke(struct pg *pg, struct text prefix, int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
 

@@ -10,12 +10,12 @@ enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHE
 
 struct ledger_row {
 	struct ledger_entry entry;
-	struct text principal;       /* its name; data NULL: none */
+	struct text principal; /* its name; data NULL: none */
 	int64_t at_us;
 };
 /* One SKU's entries with version > after, at most limit. *ret_known false: no such SKU. */
 enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, int64_t after, size_t limit,
                           int64_t deadline_ns, struct ledger_row **ret_rows, size_t *ret_count, bool *ret_known)
-        LU_MUST_CHECK;
+	LU_MUST_CHECK;
 
 #endif

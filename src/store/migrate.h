@@ -6,14 +6,16 @@
 #include "store/pg.h"
 
 struct migrate_report {
-	int64_t found;       /* version before */
-	int64_t now;         /* version after */
-	int64_t known;       /* newest version this binary knows */
+	int64_t found; /* version before */
+	int64_t now;   /* version after */
+	int64_t known; /* newest version this binary knows */
 };
 
 /* Applies what is missing. False with a sentence in ret_why. The session must not have SET ROLE. */
-bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512]) LU_MUST_CHECK;
+bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
+	LU_MUST_CHECK;
 /* Only looks: for serve, which refuses a database that is older or newer than itself. */
-bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512]) LU_MUST_CHECK;
+bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
+	LU_MUST_CHECK;
 
 #endif

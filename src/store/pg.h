@@ -20,19 +20,19 @@ struct pg;
 /* What a failure means for the caller: DESIGN's SQLSTATE table. */
 enum pg_class {
 	PG_NONE = 0,
-	PG_RETRY,          /* 40001 40P01 55P03: run the transaction again */
-	PG_CONNECTION,     /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity: new connection */
-	PG_UNAVAILABLE,    /* 57014, 53*: 503 */
-	PG_DUPLICATE,      /* 23505: constraint tells which */
-	PG_VIOLATION,      /* 23514 and anything unexpected: a culprit is in the batch */
-	PG_DEADLINE,       /* our own deadline passed; the connection is closed */
+	PG_RETRY,       /* 40001 40P01 55P03: run the transaction again */
+	PG_CONNECTION,  /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity: new connection */
+	PG_UNAVAILABLE, /* 57014, 53*: 503 */
+	PG_DUPLICATE,   /* 23505: constraint tells which */
+	PG_VIOLATION,   /* 23514 and anything unexpected: a culprit is in the batch */
+	PG_DEADLINE,    /* our own deadline passed; the connection is closed */
 };
 
 struct pg_error {
 	enum pg_class class;
-	char sqlstate[6];          /* "" : none */
+	char sqlstate[6]; /* "" : none */
 	char constraint[64];
-	char message[256];         /* one line, primary message */
+	char message[256]; /* one line, primary message */
 };
 
 /* url: libpq string or URL. role: SET ROLE to it in each session (NULL: none). The session gets synchronous_commit on,
@@ -41,7 +41,7 @@ struct pg_options {
 	const char *url;
 	const char *role;
 	const char *application_name;
-	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms;   /* 0: none */
+	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms; /* 0: none */
 };
 
 struct pg *pg_new(const struct pg_options *options);
@@ -53,7 +53,7 @@ bool pg_connected(const struct pg *pg);
 void pg_close(struct pg *pg);
 /* Of the last call that failed; good until the next call. */
 const struct pg_error *pg_error(const struct pg *pg);
-PGconn *pg_conn(struct pg *pg);      /* for COPY and the like; NULL when closed */
+PGconn *pg_conn(struct pg *pg); /* for COPY and the like; NULL when closed */
 
 /* --- parameters: binary, typed, built in an arena -------------------------------------------------------------- */
 #define PG_PARAMS_MAX 20
@@ -68,25 +68,27 @@ struct pg_params {
 
 void pg_params_init(struct pg_params *params, struct arena *arena);
 void pg_add_int8(struct pg_params *p, int64_t value);
-void pg_add_text(struct pg_params *p, struct text value);       /* data NULL: NULL */
+void pg_add_text(struct pg_params *p, struct text value); /* data NULL: NULL */
 void pg_add_bool(struct pg_params *p, bool value);
-void pg_add_uuid(struct pg_params *p, const struct uuid *value);  /* nil: NULL */
+void pg_add_uuid(struct pg_params *p, const struct uuid *value); /* nil: NULL */
 void pg_add_bytes(struct pg_params *p, const void *bytes, size_t size);
-void pg_add_time(struct pg_params *p, int64_t unix_us);          /* timestamptz; 0: NULL */
+void pg_add_time(struct pg_params *p, int64_t unix_us); /* timestamptz; 0: NULL */
 /* Arrays, one dimension. `stride` is the distance in bytes between elements, so a member of an array of structs can
  * be passed as it lies: pg_add_int8s(p, &rows[0].id, sizeof rows[0], count). */
 void pg_add_int8s(struct pg_params *p, const int64_t *first, size_t stride, size_t count);
 void pg_add_int2s(struct pg_params *p, const int16_t *first, size_t stride, size_t count);
 void pg_add_bools(struct pg_params *p, const bool *first, size_t stride, size_t count);
-void pg_add_texts(struct pg_params *p, const struct text *first, size_t stride, size_t count);   /* data NULL: NULL element */
-void pg_add_uuids(struct pg_params *p, const struct uuid *first, size_t stride, size_t count);   /* nil: NULL element */
-void pg_add_times(struct pg_params *p, const int64_t *first_us, size_t stride, size_t count);    /* 0: NULL element */
-void pg_add_byteas(struct pg_params *p, const struct text *first, size_t stride, size_t count);  /* data NULL: NULL element */
+void pg_add_texts(struct pg_params *p, const struct text *first, size_t stride,
+                  size_t count); /* data NULL: NULL element */
+void pg_add_uuids(struct pg_params *p, const struct uuid *first, size_t stride, size_t count); /* nil: NULL element */
+void pg_add_times(struct pg_params *p, const int64_t *first_us, size_t stride, size_t count);  /* 0: NULL element */
+void pg_add_byteas(struct pg_params *p, const struct text *first, size_t stride,
+                   size_t count); /* data NULL: NULL element */
 
 /* --- statements ----------------------------------------------------------------------------------------------------
  * A statement is static data; it is prepared on first use on each connection, in the same pipeline. */
 struct pg_statement {
-	const char *name;       /* unique */
+	const char *name; /* unique */
 	const char *sql;
 };
 
@@ -110,15 +112,15 @@ enum lu_error pg_pipe_take(struct pg *pg, int64_t deadline_ns, PGresult **ret_re
 enum lu_error pg_pipe_end(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
 /* --- reading binary results ----------------------------------------------------------------------------------------- */
-int64_t pg_get_int(const PGresult *r, int row, int column);     /* int2, int4, int8, xid8; CHECKs the length; NULL: 0 */
+int64_t pg_get_int(const PGresult *r, int row, int column); /* int2, int4, int8, xid8; CHECKs the length; NULL: 0 */
 bool pg_get_bool(const PGresult *r, int row, int column);
-struct text pg_get_text(const PGresult *r, int row, int column, struct arena *arena);   /* copied; NULL: data NULL */
-struct uuid pg_get_uuid(const PGresult *r, int row, int column);                          /* NULL: nil */
-int64_t pg_get_time(const PGresult *r, int row, int column);    /* timestamptz -> unix µs; NULL: 0 */
+struct text pg_get_text(const PGresult *r, int row, int column, struct arena *arena); /* copied; NULL: data NULL */
+struct uuid pg_get_uuid(const PGresult *r, int row, int column);                      /* NULL: nil */
+int64_t pg_get_time(const PGresult *r, int row, int column); /* timestamptz -> unix µs; NULL: 0 */
 /* A one-dimensional array's elements in the arena; returns their count. */
 size_t pg_get_int8s(const PGresult *r, int row, int column, struct arena *arena, int64_t **ret_values);
 size_t pg_get_bools(const PGresult *r, int row, int column, struct arena *arena, bool **ret_values);
 size_t pg_get_texts(const PGresult *r, int row, int column, struct arena *arena, struct text **ret_values);
-void pg_clear(PGresult **result);   /* for the cleanup attribute; accepts NULL */
+void pg_clear(PGresult **result); /* for the cleanup attribute; accepts NULL */
 
 #endif

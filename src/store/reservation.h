@@ -9,15 +9,18 @@
 /* By ids, as they stand (in a batch: under the SKUs' locks, so as they will stay). */
 void reservation_read_send(struct pg *pg, struct arena *arena, const struct uuid *ids, size_t count);
 enum lu_error reservation_read_take(struct pg *pg, int64_t deadline_ns, struct arena *arena,
-                                    struct reservation ***ret_reservations, size_t *ret_count) LU_MUST_CHECK;   /* by id */
+                                    struct reservation ***ret_reservations, size_t *ret_count)
+	LU_MUST_CHECK; /* by id */
 /* Live holds of these SKUs that are due at clock_timestamp(), earliest first, at most `limit`; and, per SKU, the earliest
  * end of a hold that is not due (0: none). Fills holds_known, holds_more, next_release_us of `skus`. */
 enum lu_error reservation_due(struct pg *pg, struct arena *arena, struct locked_sku **skus, size_t count, size_t limit,
                               int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count) LU_MUST_CHECK;
-void reservation_insert_send(struct pg *pg, struct arena *arena, struct reservation *const *rows, size_t count);   /* + holds: 2 results */
+void reservation_insert_send(struct pg *pg, struct arena *arena, struct reservation *const *rows,
+                             size_t count); /* + holds: 2 results */
 enum lu_error reservation_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* New state or expiry, and the holds with it. */
-void reservation_change_send(struct pg *pg, struct arena *arena, const struct reservation_change *changes, size_t count);
+void reservation_change_send(struct pg *pg, struct arena *arena, const struct reservation_change *changes,
+                             size_t count);
 enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
 /* For the reaper: due reservations (id and SKU codes), earliest first, without those in `except`; and when the next one

@@ -12,20 +12,22 @@ enum sku_lock { SKU_LOCK_WAIT, SKU_LOCK_SKIP };
  * plan. Unknown codes have no row. */
 void sku_lock_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count, enum sku_lock mode);
 enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct locked_sku **ret_skus,
-                            size_t *ret_count) LU_MUST_CHECK;   /* byte order of code */
+                            size_t *ret_count) LU_MUST_CHECK; /* byte order of code */
 /* Which of the codes exist, without locking: tells "locked by a stranger" from "unknown" after SKIP LOCKED. */
 void sku_exist_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count);
 enum lu_error sku_exist_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct text **ret_codes,
                              size_t *ret_count) LU_MUST_CHECK;
 /* New figures of rows this transaction locked; sets writer to a new uuid. */
 void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku *rows, size_t count);
-enum lu_error sku_update_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;   /* CHECKs the row count */
+enum lu_error sku_update_take(struct pg *pg, int64_t deadline_ns, size_t count)
+	LU_MUST_CHECK; /* CHECKs the row count */
 /* New SKUs in code order, with their titles and names, and their LEDGER_CREATE entry (operation id given). A 23505
  * on sku_code_is_unique means that somebody else made one: roll back, run again. */
 void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert *inserts, size_t count);
 enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Titles and names of existing SKUs. */
-void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *const *puts, const int64_t *sku_ids, size_t count);
+void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *const *puts, const int64_t *sku_ids,
+                       size_t count);
 enum lu_error sku_describe_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
 /* Figures of codes as they stand now, no lock: the loaders' SELECT. Result in the order asked. */
@@ -42,7 +44,7 @@ struct sku_page_row {
 	int64_t id;
 	struct text code;
 	struct figures figures;
-	struct text titles_json;       /* "{}" when none */
+	struct text titles_json; /* "{}" when none */
 	struct text *names;
 	size_t name_count;
 };
