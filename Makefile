@@ -54,6 +54,7 @@ BIN   := $(BUILD)/lastunit
 TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
 SPECS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/spec/*.c)))
+SIMS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/sim/*.c)))
 SYNC  := $(dir $(BUILD))sync$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
@@ -88,6 +89,8 @@ $(BUILD)/tests/%.o: tests/%.c
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 	@echo '  LD    $@'
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+
+$(filter $(BUILD)/tests/sim/%,$(TESTS)): $(SIMS)
 
 $(BUILD)/tests/spec/spec_test: $(SPECS)
 
