@@ -400,6 +400,16 @@ static bool ends_a_hold(enum ledger_kind kind)
 	return kind == LEDGER_COMMIT || kind == LEDGER_RELEASE || kind == LEDGER_EXPIRE;
 }
 
+/* When it was sold, by the answer of its commit; 0: it was not. */
+static int64_t sold_at(const struct history *h, const struct history_write *made)
+{
+	for (size_t i = 0; i < h->write_count; i++)
+		if (h->writes[i].kind == OPERATION_COMMIT && was_done(&h->writes[i]) &&
+		    uuid_equal(&h->writes[i].target, &made->object))
+			return h->writes[i].created_at_ns;
+	return 0;
+}
+
 /* The latest end that was promised: by the hold itself or an extension. */
 static int64_t promised_until(const struct history *h, const struct history_write *made)
 {
@@ -418,6 +428,10 @@ static void check_hold(struct judge *j, const struct history_write *made)
 	const struct history *h = j->history;
 	enum ledger_kind kind = 0;
 	int64_t until_ns = promised_until(h, made);
+	/* Both are the database's own word, cut to milliseconds the same way. */
+	if (sold_at(h, made) > until_ns)
+		blame(j, HISTORY_ENDS, "the hold of %s, promised until %.6f, was sold at %.6f", made->key, told(j, until_ns),
+		      told(j, sold_at(h, made)));
 	for (size_t i = 0; i < made->line_count; i++) {
 		const struct history_sku *sku = &h->skus[made->lines[i].sku];
 		unsigned ends = 0;

@@ -14,7 +14,7 @@
  *	ONCE      each answered effect is in the ledger once, each entry of the ledger was asked for once, and one key has one
  *	          answer
  *	LEDGER    versions are dense, balances add up, nothing was sold that was not there
- *	ENDS      a hold ends once, all its lines the same way, and does not expire before its time
+ *	ENDS      a hold ends once, all its lines the same way, does not expire before its time, and is not sold after it
  *	REFUSAL   the figures in a refusal were true at a moment between call and answer, and too small
  *	TIME      a request is answered by its deadline and the grace, not counting time in which its instance was stopped
  *	LOST      a connection is lost only to an instance that was killed
@@ -88,6 +88,7 @@ struct history_write {
 	struct uuid target, other;    /* named by the request */
 	enum reservation_state state; /* RELEASE: as answered */
 	int64_t expires_at_ns;        /* RESERVE, EXTEND: as answered */
+	int64_t created_at_ns;        /* COMMIT: of the checkout, as answered */
 	struct history_line lines[HISTORY_LINES_MAX];
 	size_t line_count;
 };

@@ -476,6 +476,13 @@ static void a_hold_that_expires_before_its_promised_end_is_caught(void **state)
 	breaks(d, HISTORY_ENDS);
 }
 
+static void a_hold_that_is_sold_after_its_end_is_caught(void **state)
+{
+	struct day *d = honest();
+	d->writes[COMMIT].created_at_ns = 1206 * MS;
+	breaks(d, HISTORY_ENDS);
+}
+
 static void a_refusal_with_figures_that_never_were_is_caught(void **state)
 {
 	struct day *d = honest();
@@ -587,6 +594,7 @@ int main(void)
 		cmocka_unit_test(a_hold_that_never_ends_is_caught),
 		cmocka_unit_test(a_hold_that_ends_twice_is_caught),
 		cmocka_unit_test(a_hold_that_expires_before_its_promised_end_is_caught),
+		cmocka_unit_test(a_hold_that_is_sold_after_its_end_is_caught),
 		cmocka_unit_test(a_refusal_with_figures_that_never_were_is_caught),
 		cmocka_unit_test(a_refusal_with_figures_of_before_the_call_is_caught),
 		cmocka_unit_test(a_refusal_of_what_was_there_is_caught),
