@@ -138,11 +138,13 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 	inventory->writers = writers_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->reaper = reaper_start(config, inventory);
 	inventory->relay = relay_start(config, inventory->redis, inventory->epoch);
+	inventory->scrub = scrub_start(config, inventory->redis, inventory->epoch);
 	return inventory;
 }
 
 void inventory_stop(struct inventory *inventory)
 {
+	scrub_stop(inventory->scrub);
 	relay_stop(inventory->relay);
 	reaper_stop(inventory->reaper);
 	loaders_stop(inventory->loaders);

@@ -6,6 +6,7 @@
 #include "inventory/loader.h"
 #include "inventory/reaper.h"
 #include "inventory/relay.h"
+#include "inventory/scrub.h"
 
 struct inventory {
 	const struct config *config;
@@ -17,6 +18,7 @@ struct inventory {
 	struct writers *writers;
 	struct reaper *reaper;
 	struct relay *relay;
+	struct scrub *scrub;
 	const char *warnings[16];
 	size_t warning_count;
 };

@@ -207,3 +207,31 @@ enum lu_error sku_page(struct pg *pg, struct arena *arena, struct text after, bo
 	PQclear(r);
 	return LU_OK;
 }
+
+enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, size_t limit, int64_t deadline_ns,
+                         struct sku_page_row **ret_rows, size_t *ret_count)
+{
+	static const struct pg_statement statement = {
+	        "sku_sample",
+	        "SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.id >= 1 + $1 % (SELECT max(m.id) FROM sku m)"
+	        " ORDER BY s.id LIMIT $2",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_int8(&p, (int64_t)(random >> 1));
+	pg_add_int8(&p, (int64_t)limit);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_count = (size_t)PQntuples(r);
+	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct sku_page_row);
+	for (int i = 0; i < PQntuples(r); i++)
+		(*ret_rows)[i] = (struct sku_page_row){
+		        .id = pg_get_int(r, i, 0),
+		        .code = pg_get_text(r, i, 1, arena),
+		        .figures = figures_get(r, i, 2),
+		};
+	PQclear(r);
+	return LU_OK;
+}

@@ -51,4 +51,8 @@ struct sku_page_row {
 enum lu_error sku_page(struct pg *pg, struct arena *arena, struct text after, bool only_this, size_t limit,
                        int64_t deadline_ns, struct sku_page_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
 
+/* A run of `limit` rows in id order from a random place (without titles and names), for the scrub. */
+enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, size_t limit, int64_t deadline_ns,
+                         struct sku_page_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
+
 #endif

@@ -1,0 +1,211 @@
+/* The scrub (scrub.h).
+ *
+ * Happy path, once a second: a run of rows from a random place · their cells · compare. A V is right if it is not older
+ * than the row selected *before* the cell was read, and if a V of that row's version has its figures.
+ * What may differ rightly: a cell that is newer (a sale in between): its row is selected again and must have caught up.
+ * A cell that is older: only by a direct SQL change that the relay has not relayed yet; it is looked at again after a
+ * second, and is wrong if it still says the same.
+ * Failure modes: no lease, Redis or PostgreSQL away: nothing is checked, nothing is counted.
+ */
+#include "inventory/scrub.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/metrics.h"
+#include "base/text.h"
+#include "store/sku.h"
+
+#define PASS_MS 1000
+#define RECHECK_MS 1000
+#define ASK_MS 2000
+
+struct scrub {
+	const struct config *config;
+	struct epoch *epoch;
+	struct pg *pg;
+	struct redis *redis;
+	struct arena arena;
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t wake;
+	bool stopping;
+};
+
+/* A run of cells as they stand. False: Redis or the lease is away. */
+static bool read_cells(struct scrub *s, const char *namespace, const struct text *skus, size_t count,
+                       struct cell **ret_cells)
+{
+	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
+	int64_t deadline_ns = deadline_in_ms(s->config->redis_timeout_ms);
+	if (redis_connect(s->redis, deadline_ns))
+		return false;
+	switch (cell_run(s->redis, cell_read(&s->arena, text_of(namespace), skus, count), count, deadline_ns, &reply)) {
+	case CELL_FENCED:
+		epoch_report(s->epoch, namespace, "a scrub was fenced");
+		return false;
+	case CELL_FAILED:
+		return false;
+	case CELL_OK:
+		break;
+	}
+	struct cell *cells = *ret_cells = ARENA_ARRAY(&s->arena, count, struct cell);
+	for (size_t i = 0; i < count; i++) {
+		const redisReply *e = reply->element[i];
+		bool present = e->type == REDIS_REPLY_STRING;
+		struct text raw = present ? arena_text(&s->arena, (struct text){e->str, (size_t)e->len}) : (struct text){0};
+		cells[i] = cell_decode(raw, present, skus[i]);
+	}
+	/* What was read when no hit may be served is nobody's answer. */
+	return epoch_lease_covers(s->epoch, namespace);
+}
+
+static bool same(const struct figures *a, const struct figures *b)
+{
+	return a->version == b->version && a->on_hand == b->on_hand && a->reserved == b->reserved &&
+	       a->safety_stock == b->safety_stock && a->tracked == b->tracked;
+}
+
+enum finding { RIGHT, OLDER, NEWER, WRONG };
+
+static enum finding compare(const struct cell *cell, const struct figures *row)
+{
+	if (cell->state != CELL_VALUE)
+		return RIGHT;   /* nobody is shown anything */
+	if (cell->figures.version != row->version)
+		return cell->figures.version < row->version ? OLDER : NEWER;
+	return same(&cell->figures, row) ? RIGHT : WRONG;
+}
+
+static void report_wrong(struct scrub *s, struct text sku, const struct cell *cell, const struct figures *row)
+{
+	metric_add(METRIC_SCRUB_WRONG, 1);
+	log_event(LOG_ERROR, "cell_wrong sku=%s cell=%s version=%lld on_hand=%lld reserved=%lld", log_quote(sku),
+	          log_quote(cell->raw), (long long)row->version, (long long)row->on_hand, (long long)row->reserved);
+	int64_t versions[] = {row->version + 1};   /* whatever it is, it goes */
+	char namespace[CELL_NAMESPACE_BYTES + 1];
+	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
+	if (epoch_lease(s->epoch, namespace))
+		(void)cell_run(s->redis, cell_invalidate(&s->arena, text_of(namespace), &sku, versions, 1), 1,
+		               deadline_in_ms(s->config->redis_timeout_ms), &reply);
+}
+
+/* A cell that was older than its row, looked at again after the relay's time. The cell is read before the row this
+ * time: if it still says the same, nobody came to remove it. */
+static void look_again(struct scrub *s, const char *namespace, struct text sku, const struct cell *first)
+{
+	struct cell *cell = NULL;
+	struct sku_figures_row *row;
+	clock_sleep_until(deadline_in_ms(RECHECK_MS));
+	if (!read_cells(s, namespace, &sku, 1, &cell) || pg_connect(s->pg, deadline_in_ms(ASK_MS)) ||
+	    sku_read(s->pg, &s->arena, &sku, 1, deadline_in_ms(ASK_MS), &row) || !row->known)
+		return;
+	if (compare(cell, &row->figures) == OLDER && text_equal(cell->raw, first->raw))
+		report_wrong(s, sku, cell, &row->figures);
+}
+
+/* Cells that were newer than their rows: those rows, selected again, must have caught up by now. */
+static void catch_up(struct scrub *s, const struct text *skus, const struct cell *cells, size_t count)
+{
+	struct sku_figures_row *rows;
+	if (!count || sku_read(s->pg, &s->arena, skus, count, deadline_in_ms(ASK_MS), &rows))
+		return;
+	for (size_t i = 0; i < count; i++) {
+		enum finding finding = rows[i].known ? compare(&cells[i], &rows[i].figures) : WRONG;
+		if (finding == WRONG || finding == NEWER)
+			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
+	}
+}
+
+static void pass(struct scrub *s)
+{
+	char namespace[CELL_NAMESPACE_BYTES + 1];
+	arena_reset(&s->arena);
+	int64_t deadline_ns = deadline_in_ms(ASK_MS);
+	struct sku_page_row *rows;
+	struct cell *cells;
+	size_t count;
+	if (!epoch_lease(s->epoch, namespace) || pg_connect(s->pg, deadline_ns) ||
+	    sku_sample(s->pg, &s->arena, random_u64(), (size_t)s->config->scrub_per_s, deadline_ns, &rows, &count) || !count)
+		return;
+	struct text *skus = ARENA_ARRAY(&s->arena, count, struct text);
+	for (size_t i = 0; i < count; i++)
+		skus[i] = rows[i].code;
+	if (!read_cells(s, namespace, skus, count, &cells))
+		return;
+	struct text *newer_skus = ARENA_ARRAY(&s->arena, count, struct text);
+	struct cell *newer = ARENA_ARRAY(&s->arena, count, struct cell);
+	size_t newer_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		metric_add(METRIC_SCRUB_CHECKED, cells[i].state == CELL_VALUE);
+		switch (compare(&cells[i], &rows[i].figures)) {
+		case RIGHT:
+			break;
+		case WRONG:
+			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
+			break;
+		case NEWER:
+			newer_skus[newer_count] = skus[i];
+			newer[newer_count++] = cells[i];
+			break;
+		case OLDER:
+			look_again(s, namespace, skus[i], &cells[i]);
+			break;
+		}
+	}
+	catch_up(s, newer_skus, newer, newer_count);
+}
+
+static void *scrub_main(void *context)
+{
+	struct scrub *s = context;
+	pthread_mutex_lock(&s->mutex);
+	while (!s->stopping) {
+		int64_t until_ns = deadline_in_ms(PASS_MS);
+		pthread_mutex_unlock(&s->mutex);
+		if (s->redis && s->config->scrub_per_s)
+			pass(s);
+		pthread_mutex_lock(&s->mutex);
+		while (!s->stopping && clock_cond_wait(&s->wake, &s->mutex, until_ns))
+			continue;
+	}
+	pthread_mutex_unlock(&s->mutex);
+	return NULL;
+}
+
+struct scrub *scrub_start(const struct config *config, const struct redis_address *redis, struct epoch *epoch)
+{
+	struct scrub *s = calloc(1, sizeof *s);
+	CHECK(s);
+	s->config = config;
+	s->epoch = epoch;
+	s->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+	                                    .application_name = "lastunit scrub",
+	                                    .statement_timeout_ms = config->statement_timeout_ms});
+	s->redis = redis ? redis_new(redis) : NULL;
+	arena_init(&s->arena, 16 * 1024);
+	pthread_mutex_init(&s->mutex, NULL);
+	clock_cond_init(&s->wake);
+	CHECK(pthread_create(&s->thread, NULL, scrub_main, s) == 0);
+	return s;
+}
+
+void scrub_stop(struct scrub *s)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->stopping = true;
+	pthread_cond_broadcast(&s->wake);
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(s->thread, NULL);
+	pg_free(s->pg);
+	if (s->redis)
+		redis_free(s->redis);
+	arena_done(&s->arena);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->mutex);
+	free(s);
+}

@@ -1,0 +1,78 @@
+/* The scrub finds a cell that lies, says so, and removes it; it cries no wolf while sales go on. */
+#include "lib/house.h"
+
+static struct house h;
+
+static int open_house(void **state)
+{
+	house_config.scrub_per_s = 100;
+	house_open(&h, NULL);
+	return 0;
+}
+
+static int close_house(void **state)
+{
+	assert_audit(&h);
+	house_close(&h);
+	return 0;
+}
+
+static void wait_until_found(int64_t before)
+{
+	for (int i = 0; i < 1500; i++) {
+		if (metric_get(METRIC_SCRUB_WRONG) > before)
+			return;
+		usleep(10000);
+	}
+	fail_msg("the scrub never found it");
+}
+
+static void a_cell_with_other_figures_is_found_and_removed(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	int64_t wrong = metric_get(METRIC_SCRUB_WRONG);
+	set_cell(&h, "A", "V|1|11|0|0|1|A");
+	wait_until_found(wrong);
+	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 10);
+}
+
+static void a_cell_that_stayed_old_is_found(void **state)
+{
+	make_sku(&h, "A", 10);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	int64_t wrong = metric_get(METRIC_SCRUB_WRONG);
+	set_cell(&h, "A", "V|1|10|0|0|1|A");
+	wait_until_found(wrong);
+}
+
+static void a_cell_of_a_version_that_never_was_is_found(void **state)
+{
+	make_sku(&h, "A", 10);
+	int64_t wrong = metric_get(METRIC_SCRUB_WRONG);
+	set_cell(&h, "A", "V|7|3|0|0|1|A");
+	wait_until_found(wrong);
+}
+
+static void it_cries_no_wolf_while_sales_and_sql_go_on(void **state)
+{
+	make_sku(&h, "A", 1000000);
+	int64_t checked = metric_get(METRIC_SCRUB_CHECKED), wrong = metric_get(METRIC_SCRUB_WRONG);
+	while (metric_get(METRIC_SCRUB_CHECKED) < checked + 5) {
+		assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+		sql(&h, "UPDATE lastunit.sku SET on_hand = on_hand + 1 WHERE code = 'A'");
+		look(&h, "A");
+	}
+	assert_int_equal(metric_get(METRIC_SCRUB_WRONG), wrong);
+}
+
+#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
+
+static const struct CMUnitTest tests[] = {
+        HOUSE_TEST(a_cell_with_other_figures_is_found_and_removed),
+        HOUSE_TEST(a_cell_that_stayed_old_is_found),
+        HOUSE_TEST(a_cell_of_a_version_that_never_was_is_found),
+        HOUSE_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
+};
+
+HOUSE_MAIN(tests)
