@@ -162,12 +162,12 @@ enum lu_error checkout_page(struct pg *pg, struct arena *arena, struct text refe
                             const struct uuid *after, size_t limit, int64_t deadline_ns, struct checkout ***ret_rows,
                             size_t *ret_count)
 {
-	/* Fenced for the same reason as reservation_page. */
+	/* A range, for the reason in reservation_page. */
 	static const struct pg_statement statement = {
 		"checkout_page",
-		"SELECT * FROM (SELECT " COLUMNS
-		" FROM checkout c WHERE c.reference = $1 AND c.id > $2"
-		" AND ($3 = 0 OR c.principal_id = $3) OFFSET 0) f ORDER BY 1 LIMIT $4",
+		"SELECT " COLUMNS
+		" FROM checkout c WHERE (c.reference, c.id) > ($1, $2) AND c.reference <= $1"
+		" AND ($3 = 0 OR c.principal_id = $3) ORDER BY c.reference, c.id LIMIT $4",
 	};
 	static const struct uuid nil;
 	struct pg_params p;
