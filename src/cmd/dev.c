@@ -11,13 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +29,6 @@
 #define DELAY_MS_MAX 500
 #define POLL_MS 20
 #define ABORT_MS 3000
-#define FIRST_UNPRIVILEGED_PORT 1024
 
 enum { POSTGRES, REDIS, SERVE, SERVER_COUNT }; /* started in this order, ended in reverse */
 
@@ -51,6 +48,8 @@ struct dev {
 	unsigned stop_requests;
 	int serve_code; /* of its last end */
 	bool demo_there;
+	bool announced; /* it has served */
+	bool serve_failed;
 };
 
 /* --- events --------------------------------------------------------------------------------------------------------- */
@@ -73,7 +72,7 @@ static void read_serve_output(struct dev *dev)
 	}
 }
 
-static void start_server(struct dev *dev, struct dev_server *server)
+static void dev_serve_startr(struct dev *dev, struct dev_server *server)
 {
 	char name[32];
 	snprintf(name, sizeof name, "%s.log", server->name);
@@ -107,6 +106,18 @@ static void plan_start(struct dev_server *server)
 		server->delay_ms = DELAY_MS_MAX;
 }
 
+/* Being killed is a demonstration. Any other end but a good one is a bug of ours, a sanitizer's finding among them: it
+ * is shown, for an ephemeral log would be gone, and makes the command fail in the end. */
+static void note_end_of_serve(struct dev *dev, int code)
+{
+	dev->serve_code = code;
+	if (!dev->announced || code == EXIT_OK || code == 128 + SIGKILL || code == 128 + SIGTERM)
+		return;
+	dev->serve_failed = true;
+	fprintf(stderr, "lastunit dev: serve ended with code %d\n", code);
+	dev_home_show_log(&dev->home, "serve.log");
+}
+
 static void reap(struct dev *dev)
 {
 	for (int i = 0; i < SERVER_COUNT; i++) {
@@ -116,7 +127,7 @@ static void reap(struct dev *dev)
 			continue;
 		server->pid = 0;
 		if (i == SERVE)
-			dev->serve_code = child_exit_code(status);
+			note_end_of_serve(dev, child_exit_code(status));
 		plan_start(server);
 	}
 }
@@ -139,7 +150,7 @@ static void pump(struct dev *dev, int timeout_ms)
 static int bring_up(struct dev *dev, int which, bool (*ready)(const struct dev *dev))
 {
 	struct dev_server *server = &dev->servers[which];
-	start_server(dev, server);
+	dev_serve_startr(dev, server);
 	int64_t deadline_ns = deadline_in_ms(START_MS);
 	while (server->pid && !dev->stop_requests && deadline_left_ms(deadline_ns)) {
 		if (ready(dev))
@@ -171,88 +182,7 @@ static bool serve_ready(const struct dev *dev)
 	return *dev->env.url;
 }
 
-/* --- serve ---------------------------------------------------------------------------------------------------------- */
-
-static unsigned listen_port(const char *address)
-{
-	const char *colon = strrchr(address, ':');
-	return colon ? (unsigned)atoi(colon + 1) : 0;
-}
-
-/* The same binary. By its path, so that its name shows in `ps`; where that cannot be reached, through /proc. */
-static pid_t start_serve(const struct dev_home *home, const struct child_user *user, int output, int log)
-{
-	char path[PATH_MAX] = "";
-	ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
-	path[size > 0 ? size : 0] = 0;
-	struct stat status;
-	/* Whom a binary of mode 0700 or a port below 1024 is closed to, that user cannot serve. */
-	unsigned port = listen_port(getenv("LASTUNIT_LISTEN"));
-	bool as_user = stat("/proc/self/exe", &status) == 0 && (status.st_mode & S_IXOTH) &&
-	               (port == 0 || port >= FIRST_UNPRIVILEGED_PORT);
-	struct child_options options = {.programs = (const char *[]){path, "/proc/self/exe", NULL},
-	                                .argv = (const char *[]){"lastunit", "serve", NULL},
-	                                .user = as_user ? user : NULL,
-	                                .parent_death_signal = SIGKILL /* it may be stopped; what it answered is durable */,
-	                                .output = output,
-	                                .log = log,
-	                                .directory = "/"};
-	return child_start(&options);
-}
-
-/* `serve` finds everything in its environment: URLs do not show in `ps`, and whatever else was given to us holds. */
-static void set_environment(const struct dev *dev)
-{
-	char number[24];
-#define CONFIG_SET_STRING(variable, value) setenv(variable, value, 1)
-#define CONFIG_SET_INT(variable, value) \
-	(snprintf(number, sizeof number, "%" PRId64, (int64_t)(value)), setenv(variable, number, 1))
-#define CONFIG_SET_BOOL(variable, value) setenv(variable, (value) ? "1" : "0", 1)
-#define X(type, name, default_, min, max, unit, help)                       \
-	{                                                                       \
-		char variable[] = "LASTUNIT_" #name;                                \
-		for (char *at = variable; *at; at++)                                \
-			*at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at); \
-		CONFIG_SET_##type(variable, dev->config.name);                      \
-	}
-#include "base/config.def"
-#undef X
-	setenv("LASTUNIT_DATABASE_URL", dev->env.database_url, 1);
-	setenv("LASTUNIT_REDIS_URL", dev->env.redis_url, 1);
-}
-
 /* --- before anything is started ------------------------------------------------------------------------------------- */
-
-/* A port that is taken is said before a cluster is made for nothing. What else may be wrong with the address is for
- * `serve` to say. */
-static bool port_is_free(const char *address, char why[512])
-{
-	char host[256];
-	snprintf(host, sizeof host, "%s", address);
-	char *colon = strrchr(host, ':');
-	if (!colon || listen_port(address) == 0)
-		return true;
-	*colon = 0;
-	char *name = host;
-	if (*name == '[' && colon[-1] == ']') {
-		colon[-1] = 0;
-		name++;
-	}
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
-					*found;
-	if (getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found) != 0)
-		return true;
-	int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-	bool taken = bind(fd, found->ai_addr, found->ai_addrlen) < 0 && errno == EADDRINUSE;
-	/* Without a listener behind it a bind to a port in use succeeds where both say SO_REUSEADDR: ask for that too. */
-	taken = taken || (listen(fd, 1) < 0 && errno == EADDRINUSE);
-	close(fd);
-	freeaddrinfo(found);
-	return !taken ||
-	       cmd_refuse(why, "%s is in use: choose another with --listen ADDRESS:PORT (make run LISTEN=127.0.0.1:8081)",
-	                  address);
-}
 
 /* libpq fills what a URL leaves open from these. */
 static void forget_postgres_environment(void)
@@ -290,7 +220,7 @@ static int prepare(struct dev *dev)
 	if (!child_user_find(&dev->user))
 		return cmd_fail(dev->manual, EXIT_USAGE,
 		                "PostgreSQL refuses to run as root, and there is no user postgres or nobody");
-	if (!port_is_free(dev->config.listen, why))
+	if (!dev_serve_port_is_free(dev->config.listen, why))
 		return cmd_fail(dev->manual, EXIT_USAGE, "%s", why);
 	forget_postgres_environment();
 	if (!watch_signals(dev))
@@ -310,7 +240,7 @@ static int prepare(struct dev *dev)
 	                                          .abort_signal = SIGKILL,
 	                                          .end_ms = 2000};
 	dev->servers[SERVE] = (struct dev_server){.name = "serve",
-	                                          .start = start_serve,
+	                                          .start = dev_serve_start,
 	                                          .end_signal = SIGTERM,
 	                                          .abort_signal = SIGTERM /* the second ends it at once */,
 	                                          .end_ms = dev->config.drain_timeout_ms + 2000};
@@ -376,7 +306,7 @@ static int begin(struct dev *dev)
 	if ((code = bring_up(dev, POSTGRES, postgres_ready)) || (code = fill_database(dev)) ||
 	    (code = bring_up(dev, REDIS, redis_ready)))
 		return code;
-	set_environment(dev);
+	dev_serve_environment(&dev->config, &dev->env);
 	if ((code = bring_up(dev, SERVE, serve_ready)))
 		return code;
 	/* Port 0 was any port; from now on it is this one. */
@@ -385,6 +315,7 @@ static int begin(struct dev *dev)
 	if (!dev_env_save(&dev->home, &dev->env, why))
 		return cmd_fail(dev->manual, EXIT_FAILED, "%s", why);
 	announce(dev);
+	dev->announced = true;
 	return EXIT_OK;
 }
 
@@ -398,7 +329,7 @@ static void supervise(struct dev *dev)
 				continue;
 			if (!deadline_left_ms(server->start_at_ns)) {
 				fprintf(stderr, "lastunit dev: %s has ended; starting it again\n", server->name);
-				start_server(dev, server);
+				dev_serve_startr(dev, server);
 				if (!server->pid)
 					plan_start(server);
 			}
@@ -492,5 +423,5 @@ int cmd_dev(int argc, char **argv)
 		supervise(&dev);
 	end(&dev);
 	dev_home_close(&dev.home, dev.ephemeral);
-	return code;
+	return code ? code : dev.serve_failed ? EXIT_FAILED : EXIT_OK;
 }

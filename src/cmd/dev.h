@@ -2,7 +2,7 @@
  *
  * The supervisor is one thread in one loop over one signalfd. Each child is a struct dev_server: how it is started, how
  * it is told to end. What is private to PostgreSQL, Redis and the demo stands in dev_postgres.c, dev_redis.c,
- * dev_env.c and dev_demo.c.
+ * dev_serve.c, dev_env.c and dev_demo.c.
  */
 #ifndef CMD_DEV_H
 #define CMD_DEV_H
@@ -67,6 +67,13 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512]);
 void dev_env_print_keys(const struct dev_env *env);
 const char *dev_env_web_key(const struct dev_env *env);
+
+/* --- serve: dev_serve.c ------------------------------------------------------------------------------------------- */
+bool dev_serve_port_is_free(const char *address, char ret_why[512]);
+/* Puts all options of the service into the environment: URLs do not show in `ps`. LASTUNIT_LISTEN must be there before
+ * dev_serve_start(). */
+void dev_serve_environment(const struct config *config, const struct dev_env *env);
+pid_t dev_serve_start(const struct dev_home *home, const struct child_user *user, int output, int log);
 
 /* --- the demo catalogue: dev_demo.c ------------------------------------------------------------------------------- */
 /* Loads sql/demo.csv into an empty catalogue, in one transaction. *ret_count: how many SKUs it loaded. */

@@ -27,7 +27,7 @@
 #define STORE_ROOT "/var/lib/lastunit"
 #define ORPHANS_MS 30000 /* a killed supervisor's PostgreSQL shuts down in this time */
 #define RETRY_MS 20
-#define LOG_TAIL_BYTES 1500
+#define LOG_TAIL_BYTES 12000 /* holds a sanitizer's report */
 
 /* What we ever put into DIR; "sockets" last, for it leads to the directory that is removed before it. */
 static const char *const entries[] = {"postgres",  "postgres.new", "dev.env", "dev.env.new", "postgres.log",

@@ -620,6 +620,20 @@ static void a_second_signal_does_not_wait(void **state)
 	dev_done(&dev);
 }
 
+static void a_service_that_crashed_is_shown_and_fails_the_command(void **state)
+{
+	struct dev dev;
+	dev_begin(&dev);
+	dev_ready(&dev, "--ephemeral");
+	pid_t serve = child_of(dev.pid, "lastunit");
+	kill(serve, SIGABRT); /* as CHECK() and sanitizers end it */
+	assert_true(dev_says(&dev, "lastunit dev: serve ended with code 134"));
+	assert_true(dev_says(&dev, "the end of "));
+	wait_until(http_status(&dev, "/v1/skus") == 200);
+	assert_int_equal(dev_stop(&dev), 1);
+	dev_done(&dev);
+}
+
 static void the_demo_has_a_last_unit_and_is_loaded_once(void **state)
 {
 	struct dev dev;
@@ -660,6 +674,7 @@ int main(void)
 		cmocka_unit_test(a_directory_that_postgres_cannot_reach_becomes_a_link),
 		cmocka_unit_test(a_stop_while_it_starts_ends_all),
 		cmocka_unit_test(a_second_signal_does_not_wait),
+		cmocka_unit_test(a_service_that_crashed_is_shown_and_fails_the_command),
 		cmocka_unit_test(the_demo_has_a_last_unit_and_is_loaded_once),
 		cmocka_unit_test(every_command_has_help_and_refuses_nonsense),
 		cmocka_unit_test(exit_codes_tell_configuration_from_a_backend_that_is_away),

@@ -1,0 +1,99 @@
+/* The `lastunit serve` of `lastunit dev`: the same binary, its options in its environment.
+ *
+ * Happy path: see that the port is free, put every option into the environment, execute. Failure modes: a binary or a
+ * port that is closed to the unprivileged user is run as we are.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/dev.h"
+
+#define FIRST_UNPRIVILEGED_PORT 1024
+
+static unsigned listen_port(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	return colon ? (unsigned)atoi(colon + 1) : 0;
+}
+
+/* The same binary. By its path, so that its name shows in `ps`; where that cannot be reached, through /proc. */
+pid_t dev_serve_start(const struct dev_home *home, const struct child_user *user, int output, int log)
+{
+	char path[PATH_MAX] = "";
+	ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[size > 0 ? size : 0] = 0;
+	struct stat status;
+	/* Whom a binary of mode 0700 or a port below 1024 is closed to, that user cannot serve. */
+	unsigned port = listen_port(getenv("LASTUNIT_LISTEN"));
+	bool as_user = stat("/proc/self/exe", &status) == 0 && (status.st_mode & S_IXOTH) &&
+	               (port == 0 || port >= FIRST_UNPRIVILEGED_PORT);
+	struct child_options options = {.programs = (const char *[]){path, "/proc/self/exe", NULL},
+	                                .argv = (const char *[]){"lastunit", "serve", NULL},
+	                                .user = as_user ? user : NULL,
+	                                .parent_death_signal = SIGKILL /* it may be stopped; what it answered is durable */,
+	                                .output = output,
+	                                .log = log,
+	                                .directory = "/"};
+	return child_start(&options);
+}
+
+/* `serve` finds everything in its environment: URLs do not show in `ps`, and whatever else was given to us holds. */
+void dev_serve_environment(const struct config *config, const struct dev_env *env)
+{
+	char number[24];
+#define CONFIG_SET_STRING(variable, value) setenv(variable, value, 1)
+#define CONFIG_SET_INT(variable, value) \
+	(snprintf(number, sizeof number, "%" PRId64, (int64_t)(value)), setenv(variable, number, 1))
+#define CONFIG_SET_BOOL(variable, value) setenv(variable, (value) ? "1" : "0", 1)
+#define X(type, name, default_, min, max, unit, help)                       \
+	{                                                                       \
+		char variable[] = "LASTUNIT_" #name;                                \
+		for (char *at = variable; *at; at++)                                \
+			*at = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at); \
+		CONFIG_SET_##type(variable, config->name);                          \
+	}
+#include "base/config.def"
+#undef X
+	setenv("LASTUNIT_DATABASE_URL", env->database_url, 1);
+	setenv("LASTUNIT_REDIS_URL", env->redis_url, 1);
+}
+
+/* A port that is taken is said before a cluster is made for nothing. What else may be wrong with the address is for
+ * `serve` to say. */
+bool dev_serve_port_is_free(const char *address, char ret_why[512])
+{
+	char host[256];
+	snprintf(host, sizeof host, "%s", address);
+	char *colon = strrchr(host, ':');
+	if (!colon || listen_port(address) == 0)
+		return true;
+	*colon = 0;
+	char *name = host;
+	if (*name == '[' && colon[-1] == ']') {
+		colon[-1] = 0;
+		name++;
+	}
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
+					*found;
+	if (getaddrinfo(*name ? name : NULL, colon + 1, &hints, &found) != 0)
+		return true;
+	int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	bool taken = bind(fd, found->ai_addr, found->ai_addrlen) < 0 && errno == EADDRINUSE;
+	/* Without a listener behind it a bind to a port in use succeeds where both say SO_REUSEADDR: ask for that too. */
+	taken = taken || (listen(fd, 1) < 0 && errno == EADDRINUSE);
+	close(fd);
+	freeaddrinfo(found);
+	return !taken ||
+	       cmd_refuse(ret_why,
+	                  "%s is in use: choose another with --listen ADDRESS:PORT (make run LISTEN=127.0.0.1:8081)",
+	                  address);
+}
