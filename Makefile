@@ -54,7 +54,8 @@ BIN   := $(BUILD)/lastunit
 TLIB  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(wildcard tests/lib/*.c))
 TESTS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/*/*_test.c)))
 SPECS := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/spec/*.c)))
-SIMS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c,$(wildcard tests/sim/*.c)))
+SIMS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c tests/sim/sim.c,$(wildcard tests/sim/*.c)))
+SIM   := $(BUILD)/tests/sim/sim
 SYNC  := $(dir $(BUILD))sync$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
 BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
@@ -88,11 +89,15 @@ $(BUILD)/tests/%.o: tests/%.c
 
 $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 	@echo '  LD    $@'
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
 
 $(filter $(BUILD)/tests/sim/%,$(TESTS)): $(SIMS)
 
 $(BUILD)/tests/spec/spec_test: $(SPECS)
+
+$(SIM): $(BUILD)/tests/sim/sim.o $(SIMS) $(TLIB) $(LIB)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) -lcmocka $(LDLIBS)
 
 ifneq ($(SYNC),$(BUILD))
 $(SYNC)/lastunit: FORCE
@@ -121,7 +126,7 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 	@echo '  CC    $@'
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
--include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(TLIB:.o=.d)
+-include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(TLIB:.o=.d) $(SIMS:.o=.d) $(SIM).d
 
 .SECONDARY:
 
@@ -135,7 +140,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san check bench lint format clean help
+.PHONY: run deps test test-san check sim soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -157,13 +162,22 @@ test-san: deps     ## the same tests under AddressSanitizer with UBSan, then und
 	@$(AGAIN) SAN=thread LINT= check
 
 .PHONY: tests
-tests: $(BIN) $(TESTS) $(SYNC)/lastunit $(if $(SAN),,all)
+tests: $(BIN) $(TESTS) $(SIM) $(SYNC)/lastunit $(if $(SAN),,all)
 
 LINT       := tests/lint/run.sh
 KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)),$(TESTS)) \
               $(wildcard tests/$k/*_test.sh tests/$k_test.sh)))
 check:             ## run the tests that are built
 	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) sh tests/run.sh $(KIND_TESTS) $(LINT)
+
+sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or SEED=1..50, SECONDS_EACH=4
+	@$(AGAIN) $(BIN) $(SIM)
+	@LASTUNIT_BIN=$(abspath $(BIN)) $(SIM) --seconds $(or $(SECONDS_EACH),4) $(or $(SEED),1..12)
+
+soak: deps         ## the same with new seeds for an hour: MINUTES=60 SECONDS_EACH=4
+	@$(AGAIN) $(BIN) $(SIM)
+	@LASTUNIT_BIN=$(abspath $(BIN)) $(SIM) --seconds $(or $(SECONDS_EACH),4) \
+	  forever $(or $(MINUTES),60) $(or $(SEED),$(shell date +%s))
 
 bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECONDS_EACH=5 CLIENTS=64
 	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)

@@ -249,6 +249,15 @@ static void remember(struct client *c, const struct client_request *request)
 	*old = *request;
 }
 
+static void look_at(struct client *c, int instance, int sku, bool row);
+
+/* Whoever was answered looks at once, mostly at the other instance: the sharpest question there is. */
+static void look_after(struct client *c, int instance, int sku)
+{
+	if (dice_chance(&c->dice, 60))
+		look_at(c, dice_chance(&c->dice, 75) ? PLAN_INSTANCES - 1 - instance : instance, sku, false);
+}
+
 /* Sends it and writes the answer down; returns what was told, the caller's to finish. `allowed`: codes of refusals. */
 static struct told perform(struct client *c, struct history_write *w, const char *path, json_t *body,
                            const char *allowed)
@@ -271,6 +280,8 @@ static struct told perform(struct client *c, struct history_write *w, const char
 			complain(c, "%s %s: %d %s, which is not an answer to it", path, w->key, told.status, told.code);
 	}
 	remember(c, &request);
+	if (told.had && w->line_count)
+		look_after(c, told.instance, w->lines[dice_roll(&c->dice, w->line_count)].sku);
 	return told;
 }
 
@@ -545,14 +556,18 @@ static void look(struct client *c)
 {
 	unsigned roll = (unsigned)dice_roll(&c->dice, 100);
 	int sku = (int)dice_roll(&c->dice, dice_chance(&c->dice, 50) ? 2 : PLAN_SKUS);
-	if (roll < 60)
-		look_at(c, any_instance(c), sku, false);
-	else if (roll < 85)
+	int instance = any_instance(c);
+	if (roll < 55) {
+		look_at(c, instance, sku, false);
+	} else if (roll < 75) {
 		look_at_many(c);
-	else if (roll < 95)
-		look_at(c, any_instance(c), sku, true);
-	else
+	} else if (roll < 95) {
+		/* The row comes from PostgreSQL: a cell that lags behind it is seen now or never. */
+		look_at(c, instance, sku, true);
+		look_at(c, any_instance(c), sku, false);
+	} else {
 		look_at_hold(c);
+	}
 }
 
 void client_look_everywhere(struct client *c)

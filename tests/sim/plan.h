@@ -25,23 +25,25 @@ int64_t dice_between(struct dice *dice, int64_t low, int64_t high);
 bool dice_chance(struct dice *dice, unsigned percent);
 
 /* X(name, what it is, shortest and longest duration in ms) */
-#define PLAN_FAULT_TABLE                                                    \
-	X(KILL, "kill -9 of an instance", 20, 900)                              \
-	X(STOP, "SIGSTOP of an instance", 50, 1600)                             \
-	X(REDIS_STOP, "SIGSTOP of Redis", 50, 900)                              \
-	X(REDIS_CUT, "an instance cut off from Redis", 0, 700)                  \
-	X(REDIS_MESSAGE, "one message to or from Redis cut or held", 50, 700)   \
-	X(REDIS_RESTART, "Redis killed, started again empty", 0, 500)           \
-	X(REDIS_DUMP, "Redis started again from an old dump", 100, 1500)        \
-	X(REDIS_FLUSH, "FLUSHALL", 0, 0)                                        \
-	X(REDIS_CLIENTS, "CLIENT KILL of all", 0, 0)                            \
-	X(REDIS_FULL, "maxmemory tiny", 50, 800)                                \
-	X(REDIS_EVICT, "cells evicted", 20, 100)                                \
-	X(PG_STOP, "SIGSTOP of a session", 50, 1500)                            \
-	X(PG_CUT, "an instance cut off from PostgreSQL", 0, 700)                \
-	X(PG_MESSAGE, "one message to or from PostgreSQL cut or held", 50, 900) \
-	X(PG_RESTART, "PostgreSQL killed, recovering", 0, 600)                  \
-	X(ROW_LOCK, "a stranger's row locks", 100, 1800)                        \
+#define PLAN_FAULT_TABLE                                                      \
+	X(MESSAGE_KILL, "kill -9 of an instance between two messages", 100, 900)  \
+	X(MESSAGE_STOP, "SIGSTOP of an instance between two messages", 100, 1200) \
+	X(KILL, "kill -9 of an instance", 20, 900)                                \
+	X(STOP, "SIGSTOP of an instance", 50, 1600)                               \
+	X(REDIS_STOP, "SIGSTOP of Redis", 50, 900)                                \
+	X(REDIS_CUT, "an instance cut off from Redis", 0, 700)                    \
+	X(REDIS_MESSAGE, "one message to or from Redis cut or held", 50, 700)     \
+	X(REDIS_RESTART, "Redis killed, started again empty", 0, 500)             \
+	X(REDIS_DUMP, "Redis started again from an old dump", 100, 1500)          \
+	X(REDIS_FLUSH, "FLUSHALL", 0, 0)                                          \
+	X(REDIS_CLIENTS, "CLIENT KILL of all", 0, 0)                              \
+	X(REDIS_FULL, "maxmemory tiny", 50, 800)                                  \
+	X(REDIS_EVICT, "cells evicted", 20, 100)                                  \
+	X(PG_STOP, "SIGSTOP of a session", 50, 1500)                              \
+	X(PG_CUT, "an instance cut off from PostgreSQL", 0, 700)                  \
+	X(PG_MESSAGE, "one message to or from PostgreSQL cut or held", 50, 900)   \
+	X(PG_RESTART, "PostgreSQL killed, recovering", 0, 600)                    \
+	X(ROW_LOCK, "a stranger's row locks", 100, 1800)                          \
 	X(CLOSE, "lastunit flush", 0, 0)
 
 enum fault_kind {

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cache/script.h"
+
 #define MS INT64_C(1000000)
 #define AGAIN_MS 50    /* an instance that could not start is tried again after this */
 #define READY_MS 30000 /* and must serve by then, once all is calm */
@@ -367,17 +369,56 @@ static void pg_cut_end(struct stage *stage, struct stage_fault *f)
 	proxy_cut_all(proxy_of(stage, f, false), false);
 }
 
+/* A message that a rule of the proxy waits for. `script`: in place of a text, the name under which Redis runs it. */
 struct message {
 	enum proxy_direction direction;
-	const char *needle;
+	const char *text;
+	int script;
 	enum proxy_action action;
 };
 
-static bool message_begin(struct proxy *proxy, const struct message *messages, size_t count, unsigned choice)
+#define TEXT_OF(text) (text), -1
+#define SCRIPT_OF(name) NULL, SCRIPT_##name
+
+/* "V|" is also in what publish and fill send, "F|" in what asks for a ticket and what pays with it. */
+static const struct message redis_messages[] = {
+	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD},
+	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD},
+	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD},
+	{PROXY_TO_SERVER, SCRIPT_OF(READ), PROXY_HOLD},
+	{PROXY_TO_SERVER, SCRIPT_OF(READ), PROXY_CUT_AFTER_ANSWER},
+	{PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF("V|"), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_CUT_BEFORE},
+};
+
+/* The byte before COMMIT is the length of that message: not a COMMIT within another text. */
+static const struct message pg_messages[] = {
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_AFTER_ANSWER},
+	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, TEXT_OF("ledger_insert"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("idempotency_insert"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("sku_lock"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_HOLD},
+	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_CUT_BEFORE},
+};
+
+static void message_begin(struct proxy *proxy, const struct message *m)
 {
-	const struct message *m = &messages[choice % count];
-	proxy_when(proxy, m->direction, m->needle, m->action);
-	return true;
+	proxy_when(proxy, m->direction, m->script >= 0 ? script_get((enum script_name)m->script)->sha : m->text, m->action);
 }
 
 static void message_end(struct proxy *proxy)
@@ -386,22 +427,11 @@ static void message_end(struct proxy *proxy)
 	proxy_release(proxy);
 }
 
-/* "V|" is in what publish and fill send, "F|" in what asks for a ticket; intend sends neither. */
 static bool redis_message_begin(struct stage *stage, struct stage_fault *f)
 {
-	static const struct message messages[] = {
-		{PROXY_TO_SERVER, "V|", PROXY_HOLD},
-		{PROXY_TO_SERVER, "V|", PROXY_CUT_BEFORE},
-		{PROXY_TO_SERVER, "V|", PROXY_CUT_AFTER},
-		{PROXY_TO_SERVER, "F|", PROXY_HOLD},
-		{PROXY_TO_SERVER, "F|", PROXY_CUT_AFTER},
-		{PROXY_TO_SERVER, "EVALSHA", PROXY_HOLD},
-		{PROXY_TO_SERVER, "EVALSHA", PROXY_CUT_AFTER_ANSWER},
-		{PROXY_TO_CLIENT, "V|", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "", PROXY_CUT_BEFORE},
-	};
-	return message_begin(proxy_of(stage, f, true), messages, sizeof messages / sizeof *messages, f->fault->choice);
+	size_t count = sizeof redis_messages / sizeof *redis_messages;
+	message_begin(proxy_of(stage, f, true), &redis_messages[f->fault->choice % count]);
+	return true;
 }
 
 static void redis_message_end(struct stage *stage, struct stage_fault *f)
@@ -409,29 +439,73 @@ static void redis_message_end(struct stage *stage, struct stage_fault *f)
 	message_end(proxy_of(stage, f, true));
 }
 
-/* The byte before COMMIT is the length of that message: not a COMMIT within another text. */
 static bool pg_message_begin(struct stage *stage, struct stage_fault *f)
 {
-	static const struct message messages[] = {
-		{PROXY_TO_SERVER, "\vCOMMIT", PROXY_CUT_BEFORE},
-		{PROXY_TO_SERVER, "\vCOMMIT", PROXY_CUT_AFTER},
-		{PROXY_TO_SERVER, "\vCOMMIT", PROXY_CUT_AFTER_ANSWER},
-		{PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "COMMIT", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "COMMIT", PROXY_CUT_BEFORE},
-		{PROXY_TO_SERVER, "ledger_insert", PROXY_HOLD},
-		{PROXY_TO_SERVER, "idempotency_insert", PROXY_HOLD},
-		{PROXY_TO_SERVER, "sku_lock", PROXY_HOLD},
-		{PROXY_TO_SERVER, "sku_read", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "", PROXY_HOLD},
-		{PROXY_TO_CLIENT, "", PROXY_CUT_BEFORE},
-	};
-	return message_begin(proxy_of(stage, f, false), messages, sizeof messages / sizeof *messages, f->fault->choice);
+	size_t count = sizeof pg_messages / sizeof *pg_messages;
+	message_begin(proxy_of(stage, f, false), &pg_messages[f->fault->choice % count]);
+	return true;
 }
 
 static void pg_message_end(struct stage *stage, struct stage_fault *f)
 {
 	message_end(proxy_of(stage, f, false));
+}
+
+/* Where an instance is killed or stopped: a message of it is held, so that it is between this one and the next. */
+static const struct crossing {
+	bool redis;
+	struct message message;
+} crossings[] = {
+	{false, {PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_HOLD}}, /* marked, not committed */
+	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}},   /* committed, not known to be */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}},   /* committed, not published */
+	{true, {PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_HOLD}},
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD}},
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD}},
+	{false, {PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD}},
+	{true, {PROXY_TO_CLIENT, TEXT_OF("V|"), PROXY_HOLD}},
+};
+
+static const struct crossing *crossing_of(const struct stage_fault *f)
+{
+	return &crossings[f->fault->choice % (sizeof crossings / sizeof *crossings)];
+}
+
+static bool crossing_begin(struct stage *stage, struct stage_fault *f)
+{
+	const struct crossing *c = crossing_of(f);
+	struct proxy *proxy = proxy_of(stage, f, c->redis);
+	if (!instance_of(stage, f)->ready)
+		return false;
+	f->matches = proxy->matches;
+	message_begin(proxy, &c->message);
+	return true;
+}
+
+/* Looks whether the message has come. Half of them then go on to where they were sent, the others with the end of the
+ * fault: what a dead man sent still arrives. */
+static void crossing_turn(struct stage *stage, struct stage_fault *f)
+{
+	struct proxy *proxy = proxy_of(stage, f, crossing_of(f)->redis);
+	struct stage_instance *x = instance_of(stage, f);
+	if (f->matches == proxy->matches || f->struck || !x->ready)
+		return;
+	f->struck = true;
+	if (f->fault->kind == FAULT_MESSAGE_KILL)
+		(void)kill_begin(stage, f);
+	else
+		f->struck = stop_begin(stage, f);
+	if (f->fault->choice & (1u << 20))
+		proxy_release(proxy);
+}
+
+static void crossing_end(struct stage *stage, struct stage_fault *f)
+{
+	message_end(proxy_of(stage, f, crossing_of(f)->redis));
+	if (f->struck && f->fault->kind == FAULT_MESSAGE_KILL)
+		kill_end(stage, f);
+	else if (f->struck)
+		stop_end(stage, f);
 }
 
 /* The session of an instance, by choice; 0: there is none. */
@@ -517,6 +591,8 @@ static const struct {
 	bool (*begin)(struct stage *stage, struct stage_fault *f);
 	void (*end)(struct stage *stage, struct stage_fault *f);
 } acts[FAULT_KINDS] = {
+	[FAULT_MESSAGE_KILL] = {crossing_begin, crossing_end},
+	[FAULT_MESSAGE_STOP] = {crossing_begin, crossing_end},
 	[FAULT_KILL] = {kill_begin, kill_end},
 	[FAULT_STOP] = {stop_begin, stop_end},
 	[FAULT_REDIS_STOP] = {redis_stop_begin, redis_stop_end},
@@ -558,6 +634,8 @@ void stage_turn(struct stage *stage)
 	int64_t now_ms = (stage_now_ns() - stage->origin_ns) / MS;
 	for (int i = 0; i < stage->plan->fault_count; i++) {
 		struct stage_fault *f = &stage->faults[i];
+		if (f->begun && !f->over && (f->fault->kind == FAULT_MESSAGE_KILL || f->fault->kind == FAULT_MESSAGE_STOP))
+			crossing_turn(stage, f);
 		if (f->begun && !f->over && now_ms >= f->fault->at_ms + f->fault->for_ms)
 			fault_end(stage, f);
 		if (f->begun || now_ms < f->fault->at_ms)

@@ -44,6 +44,8 @@ struct stage_fault {
 	bool begun, over;
 	int64_t begun_ns;
 	pid_t backend;
+	unsigned matches; /* of the proxy's rules, when it began */
+	bool struck;      /* the message has come */
 };
 
 struct stage {
