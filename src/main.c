@@ -36,6 +36,7 @@ static const struct subcommand subcommands[] = {
 	{"audit", cmd_audit, "check every promise against the ledger"},
 	{"flush", cmd_flush, "close the cache epoch by hand"},
 	{"replay", cmd_replay, "sell a file of real orders through every channel at once"},
+	{"scenario", cmd_scenario, "play race scenarios against a running service"},
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])
 

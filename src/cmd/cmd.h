@@ -60,5 +60,6 @@ int cmd_import(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_flush(int argc, char **argv);
+int cmd_scenario(int argc, char **argv);
 
 #endif

@@ -7,6 +7,7 @@
 #include "cmd/http_caller.h"
 
 #include <curl/curl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -23,6 +24,8 @@ struct http_caller {
 	struct buffer header;
 	int64_t retry_after_s;
 	bool replayed;
+	char cache_status[64];
+	const char *extra_header;
 	char error[CURL_ERROR_SIZE];
 };
 
@@ -67,6 +70,8 @@ static size_t on_header(char *data, size_t size, size_t count, void *context)
 			caller->retry_after_s = 1;
 	} else if (header_is(data, size * count, "Idempotent-Replayed", &value)) {
 		caller->replayed = text_equal(value, TEXT("true"));
+	} else if (header_is(data, size * count, "Cache-Status", &value)) {
+		snprintf(caller->cache_status, sizeof caller->cache_status, "%.*s", (int)value.size, value.data);
 	}
 	return size * count;
 }
@@ -88,7 +93,7 @@ struct http_caller *http_caller_new(const char *url, int64_t timeout_ms)
 	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(curl, CURLOPT_HEADERDATA, caller);
 	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, caller->error);
-	curl_easy_setopt(curl, CURLOPT_USERAGENT, "lastunit-replay");
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "lastunit");
 	return caller;
 }
 
@@ -126,6 +131,7 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 	buffer_clear(&caller->body);
 	caller->retry_after_s = -1;
 	caller->replayed = false;
+	caller->cache_status[0] = '\0';
 	caller->error[0] = '\0';
 
 	struct curl_slist *headers = header_add(caller, NULL, "Content-Type", "application/json");
@@ -140,6 +146,8 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 	}
 	if (idempotency_key)
 		headers = header_add(caller, headers, "Idempotency-Key", idempotency_key);
+	if (caller->extra_header)
+		headers = curl_slist_append(headers, caller->extra_header);
 
 	curl_easy_setopt(curl, CURLOPT_URL, caller->address.data);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -154,7 +162,7 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 	}
 	int64_t start_ns = clock_boottime_ns();
 	CURLcode code = curl_easy_perform(curl);
-	struct http_answer answer = {.took_us = (clock_boottime_ns() - start_ns) / 1000};
+	struct http_answer answer = {.took_us = (clock_boottime_ns() - start_ns) / 1000, .cache_status = ""};
 	curl_slist_free_all(headers);
 	if (code != CURLE_OK) {
 		if (!caller->error[0])
@@ -168,7 +176,13 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 	answer.body = buffer_text(&caller->body);
 	answer.retry_after_s = caller->retry_after_s;
 	answer.replayed = caller->replayed;
+	answer.cache_status = caller->cache_status;
 	return answer;
+}
+
+void http_caller_header(struct http_caller *caller, const char *line)
+{
+	caller->extra_header = line;
 }
 
 const char *http_caller_error(const struct http_caller *caller)

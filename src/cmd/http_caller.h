@@ -23,6 +23,7 @@ struct http_answer {
 	struct text body;
 	int64_t retry_after_s; /* of the header; -1: none */
 	bool replayed;         /* Idempotent-Replayed: true */
+	const char *cache_status; /* of the header, "" without one; the caller's until its next call */
 	int64_t took_us;
 };
 
@@ -30,6 +31,8 @@ struct http_answer {
  * idempotency_key NULL: none. */
 struct http_answer http_call(struct http_caller *caller, const char *method, const char *path, struct text body,
                              const char *key, const char *idempotency_key);
+/* One more header line, "Cache-Control: max-stale=60", for the calls to come; NULL: none. Borrowed. */
+void http_caller_header(struct http_caller *caller, const char *line);
 /* Why the last call got no answer. */
 const char *http_caller_error(const struct http_caller *caller);
 /* `text` percent-encoded for one segment of a path. */
