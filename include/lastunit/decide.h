@@ -17,17 +17,17 @@
 /* Stored as smallint: append only. */
 enum ledger_kind {
 	LEDGER_CREATE = 1,
-	LEDGER_SALE,        /* on_hand -q */
-	LEDGER_RESERVE,     /* reserved +q */
-	LEDGER_COMMIT,      /* both -q */
-	LEDGER_RELEASE,     /* reserved -q */
-	LEDGER_EXPIRE,      /* reserved -q */
-	LEDGER_CANCEL,      /* on_hand +q */
-	LEDGER_ADJUST,      /* on_hand by delta */
-	LEDGER_SET,         /* on_hand to a counted value: the delta that it makes */
-	LEDGER_SETTINGS,    /* safety_stock or tracked changed; no delta */
+	LEDGER_SALE,     /* on_hand -q */
+	LEDGER_RESERVE,  /* reserved +q */
+	LEDGER_COMMIT,   /* both -q */
+	LEDGER_RELEASE,  /* reserved -q */
+	LEDGER_EXPIRE,   /* reserved -q */
+	LEDGER_CANCEL,   /* on_hand +q */
+	LEDGER_ADJUST,   /* on_hand by delta */
+	LEDGER_SET,      /* on_hand to a counted value: the delta that it makes */
+	LEDGER_SETTINGS, /* safety_stock or tracked changed; no delta */
 	LEDGER_IMPORT,
-	LEDGER_SQL,         /* a row changed by others */
+	LEDGER_SQL, /* a row changed by others */
 };
 const char *ledger_kind_name(enum ledger_kind kind);
 
@@ -38,8 +38,8 @@ struct locked_sku {
 	struct figures figures;
 	/* Known only after the batch asked, because only a short cart needs it: */
 	bool holds_known;
-	bool holds_more;                 /* there are due holds beyond those in `due` */
-	int64_t next_release_us;         /* earliest end of a hold that is not due; 0: none */
+	bool holds_more;         /* there are due holds beyond those in `due` */
+	int64_t next_release_us; /* earliest end of a hold that is not due; 0: none */
 };
 
 /* The stored answer of a key that is known. */
@@ -47,23 +47,23 @@ struct stored_answer {
 	int64_t principal_id;
 	struct text key;
 	uint8_t fingerprint[32];
-	struct verdict verdict;          /* complete, replayed = true */
+	struct verdict verdict; /* complete, replayed = true */
 };
 
 struct decision_input {
-	struct arena *arena;             /* everything decide() makes that only the batch needs */
-	int64_t now_us;                  /* clock_timestamp() read after the locks */
-	struct locked_sku *skus;         /* byte order of code, no twins */
+	struct arena *arena;     /* everything decide() makes that only the batch needs */
+	int64_t now_us;          /* clock_timestamp() read after the locks */
+	struct locked_sku *skus; /* byte order of code, no twins */
 	size_t sku_count;
-	struct reservation **reservations;   /* those named by operations, and due holds found; by id, no twins */
+	struct reservation **reservations; /* those named by operations, and due holds found; by id, no twins */
 	size_t reservation_count;
-	struct reservation **due;        /* live, due, by expires_us: subset that touches skus with holds_known */
+	struct reservation **due; /* live, due, by expires_us: subset that touches skus with holds_known */
 	size_t due_count;
-	struct checkout **checkouts;     /* those named by operations; by id */
+	struct checkout **checkouts; /* those named by operations; by id */
 	size_t checkout_count;
 	struct stored_answer *answers;
 	size_t answer_count;
-	struct operation **operations;   /* in order; verdicts are written into them */
+	struct operation **operations; /* in order; verdicts are written into them */
 	size_t operation_count;
 };
 
@@ -73,9 +73,9 @@ struct ledger_entry {
 	enum ledger_kind kind;
 	int64_t on_hand_delta, reserved_delta, on_hand_after, reserved_after;
 	enum channel channel;
-	int64_t principal_id;            /* 0: none (system) */
-	struct text reference;           /* data NULL: none */
-	struct uuid operation_id;        /* the reservation, checkout or adjustment */
+	int64_t principal_id;     /* 0: none (system) */
+	struct text reference;    /* data NULL: none */
+	struct uuid operation_id; /* the reservation, checkout or adjustment */
 };
 
 /* A reservation's life changed. */
@@ -85,40 +85,42 @@ struct reservation_change {
 };
 
 struct sku_insert {
-	struct operation *operation;     /* SKU_PUT */
-	struct figures figures;          /* version 1 */
+	struct operation *operation; /* SKU_PUT */
+	struct figures figures;      /* version 1 */
 };
 
 struct decision {
 	enum decision_result {
 		DECISION_MADE,
-		DECISION_NEEDS_HOLDS,        /* look up the due holds of `needed`, run again */
-		DECISION_NEEDS_LOCKS,        /* ROLLBACK, lock `needed` too, run again */
+		DECISION_NEEDS_HOLDS, /* look up the due holds of `needed`, run again */
+		DECISION_NEEDS_LOCKS, /* ROLLBACK, lock `needed` too, run again */
 	} result;
-	struct text *needed;             /* SKU codes */
+	struct text *needed; /* SKU codes */
 	size_t needed_count;
 	/* DECISION_MADE: */
-	struct locked_sku *changed;      /* rows whose figures changed, with the new figures; byte order */
+	struct locked_sku *changed; /* rows whose figures changed, with the new figures; byte order */
 	size_t changed_count;
-	struct ledger_entry *entries;    /* in order of decision: versions dense per SKU */
+	struct ledger_entry *entries; /* in order of decision: versions dense per SKU */
 	size_t entry_count;
-	struct reservation **new_reservations;   /* these and new_checkouts are those of the verdicts: in the operations' arenas */
+	struct reservation *
+		*new_reservations; /* these and new_checkouts are those of the verdicts: in the operations' arenas */
 	size_t new_reservation_count;
-	struct reservation_change *reservation_changes;   /* of rows that existed before the batch */
+	struct reservation_change *reservation_changes; /* of rows that existed before the batch */
 	size_t reservation_change_count;
 	struct checkout **new_checkouts;
 	size_t new_checkout_count;
-	struct checkout **changed_checkouts;   /* cancelled units changed */
+	struct checkout **changed_checkouts; /* cancelled units changed */
 	size_t changed_checkout_count;
 	struct sku_insert *inserts;
 	size_t insert_count;
-	struct operation **describes;    /* SKU_PUTs that give titles or names to a SKU that was there before … */
-	int64_t *describe_ids;           /* … and its id */
+	struct operation **describes; /* SKU_PUTs that give titles or names to a SKU that was there before … */
+	int64_t *describe_ids;        /* … and its id */
 	size_t describe_count;
-	size_t expired_count;            /* reservations that this decision expires */
-	struct operation **answers;      /* operations whose verdict is to be stored under their key; order of (principal, key bytes) */
+	size_t expired_count; /* reservations that this decision expires */
+	struct operation *
+		*answers; /* operations whose verdict is to be stored under their key; order of (principal, key bytes) */
 	size_t answer_count;
-	struct sku_figures *refreshed;   /* REFRESH: cells to rewrite though nothing changed */
+	struct sku_figures *refreshed; /* REFRESH: cells to rewrite though nothing changed */
 	size_t refreshed_count;
 };
 

@@ -15,30 +15,30 @@ struct arena;
 
 /* Stored as smallint with the key: append only. */
 enum operation_kind {
-	OPERATION_CHECKOUT = 1,   /* lines, reference, other = `releases` */
-	OPERATION_RESERVE,        /* lines, reference, ttl_s, other = `replaces` */
-	OPERATION_COMMIT,         /* target = reservation */
-	OPERATION_RELEASE,        /* target = reservation */
-	OPERATION_EXTEND,         /* target = reservation, ttl_s */
-	OPERATION_CANCEL,         /* target = checkout, lines (none: all that is left) */
-	OPERATION_ADJUST,         /* lines with delta or set, reason, reference */
-	OPERATION_SKU_PUT,        /* lines[0].sku, sku_change */
-	OPERATION_EXPIRE,         /* target = reservation; the reaper's */
-	OPERATION_REFRESH,        /* lines[0].sku; changes nothing, heals its cell */
+	OPERATION_CHECKOUT = 1, /* lines, reference, other = `releases` */
+	OPERATION_RESERVE,      /* lines, reference, ttl_s, other = `replaces` */
+	OPERATION_COMMIT,       /* target = reservation */
+	OPERATION_RELEASE,      /* target = reservation */
+	OPERATION_EXTEND,       /* target = reservation, ttl_s */
+	OPERATION_CANCEL,       /* target = checkout, lines (none: all that is left) */
+	OPERATION_ADJUST,       /* lines with delta or set, reason, reference */
+	OPERATION_SKU_PUT,      /* lines[0].sku, sku_change */
+	OPERATION_EXPIRE,       /* target = reservation; the reaper's */
+	OPERATION_REFRESH,      /* lines[0].sku; changes nothing, heals its cell */
 };
 
 /* One line of a cart, of an adjustment, of a reservation or a checkout. */
 struct line {
 	struct text sku;
-	int64_t quantity;          /* cart: 1..LU_QUANTITY_MAX; adjustment: the delta, or the value of `set` */
-	bool set;                  /* adjustment: `quantity` is the new on_hand */
-	bool change_from_given;    /* adjustment with set: compare on_hand with change_from first */
+	int64_t quantity;       /* cart: 1..LU_QUANTITY_MAX; adjustment: the delta, or the value of `set` */
+	bool set;               /* adjustment: `quantity` is the new on_hand */
+	bool change_from_given; /* adjustment with set: compare on_hand with change_from first */
 	int64_t change_from;
 	/* filled by the inventory */
 	int64_t sku_id;
-	bool counted;              /* the SKU was tracked when the line was made: its figures moved */
-	int64_t version;           /* of the SKU, by this line's ledger entry; 0 if not counted */
-	int64_t cancelled;         /* checkout: units restocked so far */
+	bool counted;      /* the SKU was tracked when the line was made: its figures moved */
+	int64_t version;   /* of the SKU, by this line's ledger entry; 0 if not counted */
+	int64_t cancelled; /* checkout: units restocked so far */
 };
 
 enum reservation_state { RESERVATION_ACTIVE = 1, RESERVATION_COMMITTED, RESERVATION_RELEASED, RESERVATION_EXPIRED };
@@ -48,10 +48,10 @@ struct reservation {
 	int64_t principal_id;
 	enum channel channel;
 	enum reservation_state state;
-	struct text reference;     /* data NULL: none */
-	int64_t created_us, expires_us, ended_us;   /* the database's clock; ended_us 0 while active */
-	struct uuid checkout_id;   /* nil unless committed */
-	struct line *lines;        /* in code order; never change */
+	struct text reference;                    /* data NULL: none */
+	int64_t created_us, expires_us, ended_us; /* the database's clock; ended_us 0 while active */
+	struct uuid checkout_id;                  /* nil unless committed */
+	struct line *lines;                       /* in code order; never change */
 	size_t line_count;
 };
 
@@ -60,7 +60,7 @@ struct checkout {
 	int64_t principal_id;
 	enum channel channel;
 	struct text reference;
-	struct uuid reservation_id;   /* nil for a direct sale */
+	struct uuid reservation_id; /* nil for a direct sale */
 	int64_t created_us;
 	struct line *lines;
 	size_t line_count;
@@ -71,7 +71,7 @@ struct sku_change {
 	bool on_hand_given, safety_stock_given, tracked_given, titles_given, names_given;
 	int64_t on_hand, safety_stock;
 	bool tracked;
-	struct text titles_json;   /* {"en": "…"} */
+	struct text titles_json; /* {"en": "…"} */
 	struct text *names;
 	size_t name_count;
 };
@@ -80,7 +80,7 @@ struct sku_change {
 struct shortage {
 	struct text sku;
 	int64_t requested, available, held;
-	int64_t next_release_us;   /* earliest end of a live hold of it; 0: none */
+	int64_t next_release_us; /* earliest end of a live hold of it; 0: none */
 };
 
 struct sku_figures {
@@ -90,16 +90,16 @@ struct sku_figures {
 
 struct verdict {
 	enum lu_error error;
-	bool replayed;                       /* the stored answer of an earlier call with this key */
-	bool created;                        /* SKU_PUT: the SKU is new */
-	struct text detail;                  /* a sentence beside the error; size 0: the error's own */
-	struct uuid object_id;               /* reservation, checkout or adjustment made or concerned */
-	int64_t at_us;                       /* when it was decided */
-	struct shortage *shortages;          /* every failing line, for INSUFFICIENT_STOCK, UNKNOWN_SKU, CHANGE_FROM_MISMATCH, … */
+	bool replayed;              /* the stored answer of an earlier call with this key */
+	bool created;               /* SKU_PUT: the SKU is new */
+	struct text detail;         /* a sentence beside the error; size 0: the error's own */
+	struct uuid object_id;      /* reservation, checkout or adjustment made or concerned */
+	int64_t at_us;              /* when it was decided */
+	struct shortage *shortages; /* every failing line, for INSUFFICIENT_STOCK, UNKNOWN_SKU, CHANGE_FROM_MISMATCH, … */
 	size_t shortage_count;
-	struct reservation *reservation;     /* RESERVE, EXTEND, RELEASE, as that answer showed it */
-	struct checkout *checkout;           /* CHECKOUT, COMMIT, CANCEL, as that answer showed it */
-	struct sku_figures *figures;         /* ADJUST, SKU_PUT: after it */
+	struct reservation *reservation; /* RESERVE, EXTEND, RELEASE, as that answer showed it */
+	struct checkout *checkout;       /* CHECKOUT, COMMIT, CANCEL, as that answer showed it */
+	struct sku_figures *figures;     /* ADJUST, SKU_PUT: after it */
 	size_t figures_count;
 };
 
@@ -108,15 +108,15 @@ struct operation {
 	enum operation_kind kind;
 	struct arena *arena;
 	struct principal principal;
-	bool client_key;                     /* `key` came from the client */
-	struct text key;                     /* idempotency key; size 0: none */
-	int64_t deadline_ns;                 /* BOOTTIME; not started after it */
+	bool client_key;     /* `key` came from the client */
+	struct text key;     /* idempotency key; size 0: none */
+	int64_t deadline_ns; /* BOOTTIME; not started after it */
 	struct line *lines;
 	size_t line_count;
-	struct uuid target;                  /* COMMIT RELEASE EXTEND CANCEL EXPIRE */
-	struct uuid other;                   /* `replaces` or `releases`; nil: none */
-	int64_t ttl_s;                       /* 0: the channel's default */
-	struct text reference;               /* data NULL: none */
+	struct uuid target;    /* COMMIT RELEASE EXTEND CANCEL EXPIRE */
+	struct uuid other;     /* `replaces` or `releases`; nil: none */
+	int64_t ttl_s;         /* 0: the channel's default */
+	struct text reference; /* data NULL: none */
 	struct text reason;
 	struct sku_change *sku_change;
 	void (*on_done)(struct operation *operation);
@@ -126,16 +126,16 @@ struct operation {
 
 	/* the inventory's own */
 	uint8_t fingerprint[32];
-	struct uuid new_id;                  /* of the object it may make */
-	struct text *skus;                   /* every SKU concerned, byte order, no twins */
+	struct uuid new_id; /* of the object it may make */
+	struct text *skus;  /* every SKU concerned, byte order, no twins */
 	size_t sku_count;
-	uint64_t *claims;                    /* hashes of skus and of (principal, key) */
+	uint64_t *claims; /* hashes of skus and of (principal, key) */
 	size_t claim_count;
-	uint64_t blocked_claim;              /* the claim of a SKU whose row a stranger holds; 0: none … */
-	struct text blocked_sku;             /* … and that SKU */
-	bool keeper;                         /* may use the queue's reserved room */
+	uint64_t blocked_claim;  /* the claim of a SKU whose row a stranger holds; 0: none … */
+	struct text blocked_sku; /* … and that SKU */
+	bool keeper;             /* may use the queue's reserved room */
 	unsigned attempts;
-	struct operation *next;              /* in the queue */
+	struct operation *next; /* in the queue */
 };
 
 #endif

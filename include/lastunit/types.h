@@ -13,15 +13,15 @@
 #define LU_SKU_BYTES_MAX 128
 #define LU_KEY_BYTES_MAX 255
 #define LU_REFERENCE_BYTES_MAX 255
-#define LU_LINES_MAX 1000                       /* lines of one cart */
-#define LU_LOOKUP_MAX 500                       /* SKUs of one look-up over HTTP */
+#define LU_LINES_MAX 1000 /* lines of one cart */
+#define LU_LOOKUP_MAX 500 /* SKUs of one look-up over HTTP */
 #define LU_QUANTITY_MAX INT64_C(1000000000)
-#define LU_COUNT_MAX INT64_C(1000000000000000)  /* 10^15: exact in a double, so in every JSON client */
+#define LU_COUNT_MAX INT64_C(1000000000000000) /* 10^15: exact in a double, so in every JSON client */
 #define LU_TTL_SECONDS_MAX 86400
 #define LU_HOLD_LIFE_SECONDS_MAX (7 * 86400)
 #define LU_BATCH_OPERATIONS_MAX 256
 #define LU_BATCH_LINES_MAX 2000
-#define LU_CELLS_MAX 2000                       /* keys of one call of a Redis script */
+#define LU_CELLS_MAX 2000 /* keys of one call of a Redis script */
 
 /* A counted string: never assumed to end in NUL, never copied by looking for one. Borrowed unless said otherwise. */
 struct text {
@@ -60,12 +60,12 @@ enum scope {
 struct principal {
 	int64_t id;
 	enum channel channel;
-	unsigned scopes;       /* enum scope, or-ed */
+	unsigned scopes; /* enum scope, or-ed */
 };
 
 /* The figures of one SKU as one version of it: what a cell holds and what a look-up answers. */
 struct figures {
-	int64_t version;       /* number of its ledger entries */
+	int64_t version; /* number of its ledger entries */
 	int64_t on_hand;
 	int64_t reserved;
 	int64_t safety_stock;

@@ -1,7 +1,7 @@
 /* The HTTP API under /v1, and the operator's pages, over an inventory.
  *
- * serve makes one `struct api`, gives its router and hooks to server_start(), and frees it after server_free() and
- * before inventory_stop(). Every handler runs on the loop that took the request; operations and queries come back to it
+ * serve makes one `struct api`, gives its router and hooks to server_start(), and frees it last: server_stop(),
+ * inventory_stop(), server_free(), api_free(). Every handler runs on the loop that took the request; operations and queries come back to it
  * through the loop's mailbox. Thread: api_new and api_free from the one that starts and stops the server.
  */
 #ifndef API_API_H

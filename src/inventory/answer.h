@@ -17,7 +17,8 @@ bool answer_needs_checkout(const struct idempotency_row *row, struct uuid *ret_i
 /* The verdict again, replayed = true, in `arena`. reservation and checkout: the object as it stands now (NULL when not
  * needed); the verdict shows it as the old answer did (a reservation active with the expires_at it had then, a checkout
  * with the cancelled units it had then). LU_INTERNAL if the row cannot be read. */
-enum lu_error answer_decode(struct arena *arena, const struct idempotency_row *row, const struct reservation *reservation,
-                            const struct checkout *checkout, struct verdict *ret_verdict) LU_MUST_CHECK;
+enum lu_error answer_decode(struct arena *arena, const struct idempotency_row *row,
+                            const struct reservation *reservation, const struct checkout *checkout,
+                            struct verdict *ret_verdict) LU_MUST_CHECK;
 
 #endif

@@ -32,7 +32,7 @@
 #include "store/sku.h"
 #include "store/tx.h"
 
-#define DUE_HOLDS_FIRST 64     /* due holds looked up at first; eight times as many whenever they do not suffice */
+#define DUE_HOLDS_FIRST 64 /* due holds looked up at first; eight times as many whenever they do not suffice */
 
 /* What one attempt knows: everything lives in the writer's arena. */
 struct attempt {
@@ -51,7 +51,7 @@ struct attempt {
 	size_t lock_code_count;
 	size_t key_count;
 	size_t due_limit;
-	bool redis;                 /* the epoch is open: cells are marked and published */
+	bool redis; /* the epoch is open: cells are marked and published */
 };
 
 void batch_answer(struct operation *operation)
@@ -141,7 +141,7 @@ static void collect(struct attempt *a)
 		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
 		a->key_count += op->key.size > 0;
 	}
-	if (b->extra_count)   /* memcpy from NULL is undefined even for nothing */
+	if (b->extra_count) /* memcpy from NULL is undefined even for nothing */
 		memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
 	a->lock_code_count += b->extra_count;
 	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, compare_texts);
@@ -274,7 +274,8 @@ static enum lu_error read_more_objects(struct attempt *a, struct first_round *ro
 {
 	size_t most = a->batch->count + round->key_count;
 	struct uuid *reservations = ARENA_ARRAY(a->arena, most + a->reservation_id_count, struct uuid);
-	struct uuid *checkouts = ARENA_ARRAY(a->arena, most + a->checkout_id_count + a->input.reservation_count, struct uuid);
+	struct uuid *checkouts = ARENA_ARRAY(a->arena, most + a->checkout_id_count + a->input.reservation_count,
+	                                     struct uuid);
 	size_t reservation_count = 0, checkout_count = 0;
 	for (size_t i = 0; i < a->input.reservation_count; i++)
 		add_uuid(checkouts, &checkout_count, &a->input.reservations[i]->checkout_id);
@@ -315,8 +316,8 @@ static enum lu_error decode_answers(struct attempt *a, struct first_round *round
 		const struct idempotency_row *row = &round->keys[i];
 		struct stored_answer *answer = &a->input.answers[a->input.answer_count++];
 		struct uuid id;
-		const struct reservation *reservation =
-		        answer_needs_reservation(row, &id) ? find_reservation(&a->input, &id) : NULL;
+		const struct reservation *reservation = answer_needs_reservation(row, &id) ? find_reservation(&a->input, &id)
+		                                                                           : NULL;
 		const struct checkout *checkout = answer_needs_checkout(row, &id) ? find_checkout(&a->input, &id) : NULL;
 		answer->principal_id = row->principal_id;
 		answer->key = row->key;
@@ -356,7 +357,7 @@ static enum lu_error look_up_holds(struct attempt *a)
 	for (size_t i = 0; i < d->needed_count; i++) {
 		struct locked_sku *sku = find_sku(&a->input, d->needed[i]);
 		CHECK(sku);
-		more |= sku->holds_known;   /* asked again: there are more than were looked up */
+		more |= sku->holds_known; /* asked again: there are more than were looked up */
 		sku->holds_known = true;
 	}
 	if (more)
@@ -462,9 +463,9 @@ static struct marks marks_of(struct attempt *a)
 	const struct decision *d = &a->decision;
 	size_t most = d->changed_count + d->insert_count + d->refreshed_count;
 	struct marks m = {
-	        .skus = ARENA_ARRAY(a->arena, most, struct text),
-	        .figures = ARENA_ARRAY(a->arena, most, struct figures),
-	        .versions = ARENA_ARRAY(a->arena, most, int64_t),
+		.skus = ARENA_ARRAY(a->arena, most, struct text),
+		.figures = ARENA_ARRAY(a->arena, most, struct figures),
+		.versions = ARENA_ARRAY(a->arena, most, int64_t),
 	};
 	for (size_t i = 0; i < d->changed_count; i++)
 		add_mark(&m, d->changed[i].code, &d->changed[i].figures);
@@ -639,7 +640,10 @@ enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns)
 {
 	struct writer *writer = batch->writer;
 	arena_reset(&writer->arena);
-	struct attempt a = {.batch = batch, .writer = writer, .pg = writer->pg, .arena = &writer->arena,
+	struct attempt a = {.batch = batch,
+	                    .writer = writer,
+	                    .pg = writer->pg,
+	                    .arena = &writer->arena,
 	                    .deadline_ns = deadline_ns};
 	if (pg_connect(a.pg, deadline_ns))
 		return OUTCOME_RECONNECT;
@@ -664,14 +668,17 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 {
 	struct writer *writer = batch->writer;
 	arena_reset(&writer->arena);
-	struct attempt a = {.batch = batch, .writer = writer, .pg = writer->pg, .arena = &writer->arena,
+	struct attempt a = {.batch = batch,
+	                    .writer = writer,
+	                    .pg = writer->pg,
+	                    .arena = &writer->arena,
 	                    .deadline_ns = deadline_ns};
 	if (pg_connect(a.pg, deadline_ns))
 		return OUTCOME_RECONNECT;
 	struct first_round round = {0};
 	enum outcome outcome = begin_and_lock(&a, &round);
 	if (outcome == OUTCOME_ANSWERED && batch->count == 0)
-		return back_out(&a, OUTCOME_ANSWERED);   /* all were blocked and went back to the queue */
+		return back_out(&a, OUTCOME_ANSWERED); /* all were blocked and went back to the queue */
 	SYNC_POINT("locked");
 	if (outcome == OUTCOME_ANSWERED)
 		outcome = decide_all(&a, &round);

@@ -26,38 +26,38 @@ struct writer {
 	unsigned index;
 	pthread_t thread;
 	struct pg *pg;
-	struct redis *redis;       /* NULL: none configured */
-	struct arena arena;        /* of one attempt */
+	struct redis *redis; /* NULL: none configured */
+	struct arena arena;  /* of one attempt */
 };
 
 /* A set of operations on its way through attempts. */
 struct batch {
 	struct writer *writer;
-	struct operation *operations[LU_BATCH_OPERATIONS_MAX];   /* unanswered, in order */
+	struct operation *operations[LU_BATCH_OPERATIONS_MAX]; /* unanswered, in order */
 	size_t count;
 	enum sku_lock_mode {
-		LOCK_WAIT,         /* lock_timeout_ms, then LOCK_SKIP */
-		LOCK_SKIP,         /* operations whose rows do not come go back to the queue */
-		LOCK_PATIENT,      /* those: first wait for the stranger's row, holding nothing, then LOCK_WAIT */
+		LOCK_WAIT,    /* lock_timeout_ms, then LOCK_SKIP */
+		LOCK_SKIP,    /* operations whose rows do not come go back to the queue */
+		LOCK_PATIENT, /* those: first wait for the stranger's row, holding nothing, then LOCK_WAIT */
 	} lock;
-	bool outcome_unknown;      /* a COMMIT of these was sent and not answered */
-	bool key_busy;             /* the last attempt waited in vain for another transaction with one of its keys */
-	unsigned attempts;         /* that failed in a way that counts */
-	int64_t trouble_since_ns;  /* first failure to reach PostgreSQL; 0: none */
-	struct text *extra;        /* SKUs of due holds to lock too; in `extra_arena` */
+	bool outcome_unknown;     /* a COMMIT of these was sent and not answered */
+	bool key_busy;            /* the last attempt waited in vain for another transaction with one of its keys */
+	unsigned attempts;        /* that failed in a way that counts */
+	int64_t trouble_since_ns; /* first failure to reach PostgreSQL; 0: none */
+	struct text *extra;       /* SKUs of due holds to lock too; in `extra_arena` */
 	size_t extra_count;
 	struct arena extra_arena;
 };
 
 enum outcome {
-	OUTCOME_ANSWERED,      /* all are answered */
-	OUTCOME_AGAIN,         /* at once: more locks needed, the epoch has moved, another won a key */
-	OUTCOME_RETRY,         /* with jitter, and it counts */
-	OUTCOME_BLOCKED,       /* a stranger holds a row lock */
-	OUTCOME_RECONNECT,     /* the connection is gone */
-	OUTCOME_CULPRIT,       /* a constraint or something unexpected: one at a time */
-	OUTCOME_UNAVAILABLE,   /* PostgreSQL says not now: 503 */
-	OUTCOME_UNKNOWN,       /* COMMIT was sent, its answer is missing */
+	OUTCOME_ANSWERED,    /* all are answered */
+	OUTCOME_AGAIN,       /* at once: more locks needed, the epoch has moved, another won a key */
+	OUTCOME_RETRY,       /* with jitter, and it counts */
+	OUTCOME_BLOCKED,     /* a stranger holds a row lock */
+	OUTCOME_RECONNECT,   /* the connection is gone */
+	OUTCOME_CULPRIT,     /* a constraint or something unexpected: one at a time */
+	OUTCOME_UNAVAILABLE, /* PostgreSQL says not now: 503 */
+	OUTCOME_UNKNOWN,     /* COMMIT was sent, its answer is missing */
 };
 
 /* One attempt at the whole batch. OUTCOME_ANSWERED: every operation was answered or, if blocked, returned to the

@@ -93,8 +93,9 @@ enum cell_reply coherence_invalidate(struct coherence *coherence, struct arena *
 		return CELL_FAILED;
 	for (size_t done = 0; done < count; done += LU_CELLS_MAX) {
 		size_t n = chunk_size(count - done);
-		enum cell_reply kind = run(coherence, cell_invalidate(arena, coherence->namespace, skus + done, versions + done, n),
-		                           n, deadline_ns);
+		enum cell_reply kind = run(coherence,
+		                           cell_invalidate(arena, coherence->namespace, skus + done, versions + done, n), n,
+		                           deadline_ns);
 		if (kind != CELL_OK)
 			return kind;
 	}

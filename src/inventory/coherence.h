@@ -13,11 +13,11 @@
 
 /* One attempt's markers. */
 struct coherence {
-	struct redis *redis;            /* NULL: this service has no Redis; every call fails */
+	struct redis *redis; /* NULL: this service has no Redis; every call fails */
 	struct text namespace;
-	char token[23];                 /* new for each attempt */
-	size_t chunks_pending;          /* calls sent whose replies were not taken */
-	size_t count;                   /* SKUs of the pending calls */
+	char token[23];        /* new for each attempt */
+	size_t chunks_pending; /* calls sent whose replies were not taken */
+	size_t count;          /* SKUs of the pending calls */
 };
 
 void coherence_init(struct coherence *coherence, struct redis *redis, struct text namespace);

@@ -22,14 +22,14 @@
 #include "base/text.h"
 #include "store/key.h"
 
-#define DRIFT_PERCENT 1                     /* rho: clocks drift by less */
-#define PAST_MAX 16                         /* namespaces remembered as past */
+#define DRIFT_PERCENT 1 /* rho: clocks drift by less */
+#define PAST_MAX 16     /* namespaces remembered as past */
 #define PROBE_MS 250
 #define OPEN_AGAIN_MS_MAX 8000
 #define REOPEN_MS_MAX 60000
-#define STABLE_MS 60000                     /* trouble again within this doubles the wait before opening */
-#define SWEEP_MS 2000                       /* one walk through Redis; cut off, it begins again */
-#define DATABASE_MS 1000                    /* limit of one question of the keeper's */
+#define STABLE_MS 60000  /* trouble again within this doubles the wait before opening */
+#define SWEEP_MS 2000    /* one walk through Redis; cut off, it begins again */
+#define DATABASE_MS 1000 /* limit of one question of the keeper's */
 
 struct epoch {
 	const struct config *config;
@@ -39,33 +39,33 @@ struct epoch {
 
 	/* shared; everything below is under the mutex */
 	pthread_mutex_t mutex;
-	pthread_cond_t changed;                         /* to waiters: something was seen or is past */
-	pthread_cond_t wake;                            /* to the keeper: a report, or stop */
-	pthread_cond_t sweep;                           /* to the sweeper */
+	pthread_cond_t changed; /* to waiters: something was seen or is past */
+	pthread_cond_t wake;    /* to the keeper: a report, or stop */
+	pthread_cond_t sweep;   /* to the sweeper */
 	bool stopping;
-	char namespace[CELL_NAMESPACE_BYTES + 1];       /* as last seen */
-	enum epoch_state state;                         /* as last seen; 0: never */
+	char namespace[CELL_NAMESPACE_BYTES + 1]; /* as last seen */
+	enum epoch_state state;                   /* as last seen; 0: never */
 	int64_t lease_until_ns;
-	int64_t database_until_ns;                      /* PostgreSQL counts as reachable until then */
+	int64_t database_until_ns; /* PostgreSQL counts as reachable until then */
 	bool redis_reachable;
-	char report[CELL_NAMESPACE_BYTES + 1];          /* to be closed; "" none */
-	int64_t report_ns;                              /* when it was reported */
-	char past[PAST_MAX][CELL_NAMESPACE_BYTES + 1];  /* closed or replaced */
+	char report[CELL_NAMESPACE_BYTES + 1];         /* to be closed; "" none */
+	int64_t report_ns;                             /* when it was reported */
+	char past[PAST_MAX][CELL_NAMESPACE_BYTES + 1]; /* closed or replaced */
 	unsigned past_next;
-	char swept[CELL_NAMESPACE_BYTES + 1];           /* to be unlinked; "" none */
+	char swept[CELL_NAMESPACE_BYTES + 1]; /* to be unlinked; "" none */
 
 	/* the keeper's own */
 	struct pg *pg;
 	struct redis *redis;
 	struct arena arena;
 	int64_t keys_version;
-	char closing[CELL_NAMESPACE_BYTES + 1];         /* whose closing we saw, and when first */
+	char closing[CELL_NAMESPACE_BYTES + 1]; /* whose closing we saw, and when first */
 	int64_t closing_since_ns;
-	char candidate[CELL_NAMESPACE_BYTES + 1];       /* the namespace being probed; "" none */
+	char candidate[CELL_NAMESPACE_BYTES + 1]; /* the namespace being probed; "" none */
 	char candidate_identity[160];
 	int64_t well_since_ns, next_probe_ns;
-	int64_t open_again_ms;                          /* after an opening that had to wait for a writer; 0: none */
-	int64_t reopen_ms, trouble_ns;                  /* wait before opening; when an open epoch last ended */
+	int64_t open_again_ms;         /* after an opening that had to wait for a writer; 0: none */
+	int64_t reopen_ms, trouble_ns; /* wait before opening; when an open epoch last ended */
 };
 
 static int64_t lease_ns(const struct epoch *e)
@@ -236,7 +236,7 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 		unmark_past(e, namespace);
 	if (row->state != EPOCH_OPEN && e->state == EPOCH_OPEN) {
 		bool again = e->trouble_ns && asked_ns - e->trouble_ns < STABLE_MS * NS_PER_MS;
-		e->reopen_ms = !again                            ? e->config->reopen_after_ms
+		e->reopen_ms = !again                             ? e->config->reopen_after_ms
 		               : e->reopen_ms * 2 < REOPEN_MS_MAX ? e->reopen_ms * 2
 		                                                  : REOPEN_MS_MAX;
 		e->trouble_ns = asked_ns;
@@ -353,8 +353,7 @@ static bool probe(struct epoch *e)
 		}
 		e->well_since_ns = clock_boottime_ns();
 	}
-	return !strcmp(identity, e->candidate_identity) &&
-	       !cell_probe(e->redis, namespace_text(e->candidate), deadline_ns);
+	return !strcmp(identity, e->candidate_identity) && !cell_probe(e->redis, namespace_text(e->candidate), deadline_ns);
 }
 
 static void sweep_later(struct epoch *e, const char *namespace)
@@ -406,7 +405,7 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 		log_event(LOG_INFO, "epoch_open namespace=%s", e->candidate);
 		sweep_later(e, old);
 	} else {
-		sweep_later(e, e->candidate);   /* another instance was faster */
+		sweep_later(e, e->candidate); /* another instance was faster */
 	}
 	candidate_drop(e);
 	struct epoch_row seen;
@@ -492,8 +491,10 @@ struct epoch *epoch_start(const struct config *config, const struct redis_addres
 	clock_cond_init(&e->wake);
 	clock_cond_init(&e->sweep);
 	arena_init(&e->arena, 4096);
-	e->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
-	                                    .application_name = "lastunit lease", .statement_timeout_ms = DATABASE_MS});
+	e->pg = pg_new(&(struct pg_options){.url = config->database_url,
+	                                    .role = "lastunit_service",
+	                                    .application_name = "lastunit lease",
+	                                    .statement_timeout_ms = DATABASE_MS});
 	e->redis = redis ? redis_new(redis) : NULL;
 	CHECK(pthread_create(&e->keeper, NULL, keeper_main, e) == 0);
 	CHECK(pthread_create(&e->sweeper, NULL, sweeper_main, e) == 0);

@@ -27,7 +27,7 @@ bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
 bool epoch_database_reachable(struct epoch *epoch);
 /* How long it has not; from the time before its last answered question. */
 int64_t epoch_database_silent_ns(struct epoch *epoch);
-enum epoch_state epoch_state_seen(struct epoch *epoch);   /* 0: none yet */
+enum epoch_state epoch_state_seen(struct epoch *epoch); /* 0: none yet */
 bool epoch_redis_reachable(struct epoch *epoch);
 /* The namespace last seen, whether or not there is a lease: for reads that allow stale. */
 void epoch_last_namespace(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
@@ -38,7 +38,7 @@ void epoch_report(struct epoch *epoch, const char *namespace, const char *reason
 /* Closes (if still open) and waits until `namespace` is closed or replaced: LU_OK then; LU_DEADLINE_EXCEEDED,
  * LU_DATABASE_UNAVAILABLE, LU_SHUTTING_DOWN otherwise. */
 enum lu_error epoch_wait_closed(struct epoch *epoch, const char *namespace, const char *reason, int64_t deadline_ns)
-        LU_MUST_CHECK;
+	LU_MUST_CHECK;
 
 /* For commands that run beside the service: closes the epoch that stands in the row, waiting L(1+rho) in between, on a
  * connection of their own. LU_OK too when it was closed already. */

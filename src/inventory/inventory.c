@@ -29,11 +29,11 @@ static void warn(struct inventory *inventory, const char *sentence)
 		inventory->warnings[inventory->warning_count++] = sentence;
 }
 
-static const struct pg_statement durability = {
-        "inventory_durability",
-        "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',"
-        " current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') = '',"
-        " (SELECT count(*) FROM pg_stat_replication)"};
+static const struct pg_statement durability =
+	{"inventory_durability",
+     "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',"
+     " current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') = '',"
+     " (SELECT count(*) FROM pg_stat_replication)"};
 
 static void look_at_database(struct inventory *inventory, struct pg *pg, int64_t deadline_ns)
 {
@@ -45,7 +45,9 @@ static void look_at_database(struct inventory *inventory, struct pg *pg, int64_t
 	if (!pg_get_bool(r, 0, 1))
 		warn(inventory, "PostgreSQL runs with full_page_writes=off: a crash of the machine can tear pages (P4)");
 	if (!pg_get_bool(r, 0, 2))
-		warn(inventory, "PostgreSQL's default is synchronous_commit=off; Lastunit's own sessions set it on, others may lose writes");
+		warn(
+			inventory,
+			"PostgreSQL's default is synchronous_commit=off; Lastunit's own sessions set it on, others may lose writes");
 	if (pg_get_bool(r, 0, 3) && pg_get_int(r, 0, 4) > 0)
 		warn(inventory, "PostgreSQL's standbys are asynchronous: promoting one can lose answered writes (P4)");
 }
@@ -71,7 +73,9 @@ static void look_at_redis(struct inventory *inventory)
 		warn(inventory, "Redis cannot be reached: reads come from PostgreSQL until it can");
 	} else {
 		if (info_has(redis, "memory", "maxmemory_policy:allkeys-", deadline_ns))
-			warn(inventory, "Redis evicts with an allkeys-* policy: it may drop markers; every drop costs a read of PostgreSQL, and cells may be lost in the middle of a write. Use noeviction or volatile-*");
+			warn(
+				inventory,
+				"Redis evicts with an allkeys-* policy: it may drop markers; every drop costs a read of PostgreSQL, and cells may be lost in the middle of a write. Use noeviction or volatile-*");
 		if (info_has(redis, "persistence", "aof_enabled:1", deadline_ns))
 			warn(inventory, "Redis persists by AOF: useless for Lastunit's cells, and slower");
 	}
@@ -112,7 +116,8 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 	return ok;
 }
 
-struct inventory *inventory_start(const struct config *config, struct keyring *keyring, char ret_why[512], int *ret_exit)
+struct inventory *inventory_start(const struct config *config, struct keyring *keyring, char ret_why[512],
+                                  int *ret_exit)
 {
 	struct inventory *inventory = calloc(1, sizeof *inventory);
 	CHECK(inventory);
@@ -175,8 +180,8 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query)
 
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status)
 {
-	static const char *const names[] = {"unknown", [EPOCH_OPEN] = "open", [EPOCH_CLOSING] = "closing",
-	                                    [EPOCH_CLOSED] = "closed"};
+	static const char *const names[] =
+		{"unknown", [EPOCH_OPEN] = "open", [EPOCH_CLOSING] = "closing", [EPOCH_CLOSED] = "closed"};
 	struct epoch *epoch = inventory->epoch;
 	char namespace[CELL_NAMESPACE_BYTES + 1];
 	*ret_status = (struct inventory_status){.database_reachable = epoch_database_reachable(epoch),

@@ -15,7 +15,8 @@ struct inventory;
 /* Connects once, checks the schema's version, loads the keys and starts the threads. NULL with a sentence in ret_why
  * and, in *ret_exit, the exit code it deserves (2 configuration, 3 a backend cannot be reached). The keyring is filled
  * and kept fresh; it must outlive the inventory. */
-struct inventory *inventory_start(const struct config *config, struct keyring *keyring, char ret_why[512], int *ret_exit);
+struct inventory *inventory_start(const struct config *config, struct keyring *keyring, char ret_why[512],
+                                  int *ret_exit);
 /* Answers everything accepted (drained if it ends within drain_timeout_ms, else shutting_down), joins the threads. No
  * reader may be alive. */
 void inventory_stop(struct inventory *inventory);
@@ -33,7 +34,7 @@ struct query {
 	int64_t deadline_ns;
 	enum lu_error (*work)(struct query *query, struct pg *pg);
 	void (*on_done)(struct query *query);
-	enum lu_error error;       /* of work, or LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED */
+	enum lu_error error; /* of work, or LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED */
 	struct query *next;
 };
 enum lu_error inventory_query(struct inventory *inventory, struct query *query) LU_MUST_CHECK;
@@ -41,9 +42,9 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query) 
 /* What /readyz, /metrics and the operator want to know. */
 struct inventory_status {
 	bool database_reachable, redis_reachable;
-	const char *epoch;          /* "open", "closing", "closed", "unknown" */
+	const char *epoch; /* "open", "closing", "closed", "unknown" */
 	char namespace[32];
-	bool lease;                 /* hits may be served now */
+	bool lease; /* hits may be served now */
 	int64_t queue_depth;
 };
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status);

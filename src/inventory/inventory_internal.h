@@ -11,7 +11,7 @@
 struct inventory {
 	const struct config *config;
 	struct redis_address redis_address;
-	const struct redis_address *redis;      /* NULL: none configured */
+	const struct redis_address *redis; /* NULL: none configured */
 	struct epoch *epoch;
 	struct queue *queue;
 	struct loaders *loaders;

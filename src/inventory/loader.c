@@ -24,13 +24,13 @@
 #include "store/reservation.h"
 #include "store/sku.h"
 
-#define LOADS_MAX 4096          /* look-ups taken at once; their distinct SKUs make one SELECT */
-#define WAITING_MAX 200000      /* look-ups, queries and operations that may wait */
+#define LOADS_MAX 4096     /* look-ups taken at once; their distinct SKUs make one SELECT */
+#define WAITING_MAX 200000 /* look-ups, queries and operations that may wait */
 #define SELECT_MS 2000
 
 /* An intrusive list, oldest first. */
-#define LIST(type)         \
-	struct {               \
+#define LIST(type)          \
+	struct {                \
 		struct type *first; \
 		struct type **last; \
 	}
@@ -48,7 +48,7 @@ struct loaders {
 	LIST(load) loads;
 	LIST(query) queries;
 	LIST(operation) resolves;
-	unsigned querying;          /* loaders busy with queries */
+	unsigned querying; /* loaders busy with queries */
 	struct loader *list;
 	unsigned count;
 };
@@ -72,7 +72,7 @@ static int compare_loads(const void *a, const void *b)
 /* The distinct SKUs of a batch, and what became of each. */
 struct selection {
 	struct text *skus;
-	bool *fill;                    /* a cell was seen absent: try for a ticket */
+	bool *fill; /* a cell was seen absent: try for a ticket */
 	bool *ticketed;
 	struct text *tickets;
 	struct sku_figures_row *rows;
@@ -82,7 +82,7 @@ struct selection {
 static void add_to_selection(struct loader *l, struct selection *s, const struct load *load)
 {
 	if (!s->count || !text_equal(s->skus[s->count - 1], load->sku))
-		s->skus[s->count++] = arena_text(&l->arena, load->sku);   /* the load is gone when it has been delivered */
+		s->skus[s->count++] = arena_text(&l->arena, load->sku); /* the load is gone when it has been delivered */
 	s->fill[s->count - 1] |= load->fill;
 }
 
@@ -97,8 +97,8 @@ static bool cas(struct loader *l, const char *namespace, const struct selection 
 	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	if (redis_connect(l->redis, deadline_ns))
 		return false;
-	switch (cell_run(l->redis, cell_cas(&l->arena, text_of(namespace), skus, old, new, px_ms, count), count, deadline_ns,
-	                 &reply)) {
+	switch (cell_run(l->redis, cell_cas(&l->arena, text_of(namespace), skus, old, new, px_ms, count), count,
+	                 deadline_ns, &reply)) {
 	case CELL_FENCED:
 		epoch_report(l->all->epoch, namespace, "a fill was fenced");
 		return false;
@@ -218,7 +218,7 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	char namespace[CELL_NAMESPACE_BYTES + 1];
 	bool lease = l->redis && epoch_lease(l->all->epoch, namespace);
 	if (lease)
-		take_tickets(l, namespace, &s);   /* before the SELECT: that is the whole point (I6) */
+		take_tickets(l, namespace, &s); /* before the SELECT: that is the whole point (I6) */
 	SYNC_POINT("ticketed");
 	enum lu_error error = pg_connect(l->pg, deadline_ns);
 	if (!error)
@@ -393,7 +393,7 @@ static void *loader_main(void *context)
 		pthread_mutex_lock(&all->mutex);
 		if (query) {
 			all->querying--;
-			pthread_cond_signal(&all->work);   /* another query may have waited for its turn */
+			pthread_cond_signal(&all->work); /* another query may have waited for its turn */
 		}
 	}
 	pthread_cond_broadcast(&all->work);
@@ -461,7 +461,8 @@ struct loaders *loaders_start(const struct config *config, const struct redis_ad
 	for (unsigned i = 0; i < all->count; i++) {
 		struct loader *l = &all->list[i];
 		l->all = all;
-		l->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+		l->pg = pg_new(&(struct pg_options){.url = config->database_url,
+		                                    .role = "lastunit_service",
 		                                    .application_name = "lastunit loader",
 		                                    .statement_timeout_ms = config->statement_timeout_ms});
 		l->redis = redis ? redis_new(redis) : NULL;

@@ -17,10 +17,10 @@ struct loaders;
 struct load {
 	struct mailbox_item item;
 	struct mailbox *mailbox;
-	struct text sku;                /* lives until delivered */
+	struct text sku; /* lives until delivered */
 	int64_t deadline_ns;
-	bool fill;                      /* the cell was absent: fill it under a ticket */
-	bool heal;                      /* another's I has stood for longer than 1 s: refresh it */
+	bool fill; /* the cell was absent: fill it under a ticket */
+	bool heal; /* another's I has stood for longer than 1 s: refresh it */
 	/* the answer */
 	enum lu_error error;
 	bool known;
@@ -32,8 +32,8 @@ struct loaders *loaders_start(const struct config *config, const struct redis_ad
                               struct queue *queue);
 /* Everything accepted is answered. */
 void loaders_stop(struct loaders *loaders);
-enum lu_error loaders_load(struct loaders *loaders, struct load *load) LU_MUST_CHECK;      /* LU_OVERLOADED */
-enum lu_error loaders_query(struct loaders *loaders, struct query *query) LU_MUST_CHECK;   /* LU_OVERLOADED */
+enum lu_error loaders_load(struct loaders *loaders, struct load *load) LU_MUST_CHECK;    /* LU_OVERLOADED */
+enum lu_error loaders_query(struct loaders *loaders, struct query *query) LU_MUST_CHECK; /* LU_OVERLOADED */
 /* Reads which SKUs a prepared operation concerns (operation_needs_resolving), then hands it to the queue. */
 enum lu_error loaders_resolve(struct loaders *loaders, struct operation *operation) LU_MUST_CHECK;
 

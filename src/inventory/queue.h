@@ -18,7 +18,7 @@
 struct queue;
 
 struct queue *queue_new(size_t length, unsigned writers);
-void queue_free(struct queue *queue);   /* CHECKs that it is empty */
+void queue_free(struct queue *queue); /* CHECKs that it is empty */
 /* LU_OVERLOADED when full, LU_SHUTTING_DOWN after queue_close(). */
 enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_MUST_CHECK;
 /* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. */

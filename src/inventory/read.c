@@ -22,9 +22,9 @@
 #include "base/text.h"
 #include "inventory/inventory_internal.h"
 
-#define CALLS_MAX 2             /* scripts under way per reader */
-#define MARKERS 256             /* markers of others watched, by hash */
-#define MARKER_MS_MAX 1000      /* an I older than this is healed */
+#define CALLS_MAX 2        /* scripts under way per reader */
+#define MARKERS 256        /* markers of others watched, by hash */
+#define MARKER_MS_MAX 1000 /* an I older than this is healed */
 
 /* An I seen: which, since when. A collision only restarts the watch. */
 struct marker {
@@ -38,12 +38,12 @@ struct reader {
 	struct inventory *inventory;
 	struct event_base *base;
 	struct mailbox *mailbox;
-	struct redis_async *redis;       /* NULL: none configured */
+	struct redis_async *redis; /* NULL: none configured */
 	struct event *flush;
-	struct lookup *first, **last;    /* waiting for the next call */
-	unsigned calls;                  /* under way */
-	size_t loads;                    /* with the loaders */
-	struct read_call *spare;         /* calls are kept for the next, with their arenas */
+	struct lookup *first, **last; /* waiting for the next call */
+	unsigned calls;               /* under way */
+	size_t loads;                 /* with the loaders */
+	struct read_call *spare;      /* calls are kept for the next, with their arenas */
 	bool stopping;
 	struct marker markers[MARKERS];
 };
@@ -54,14 +54,14 @@ struct read_call {
 	struct read_call *next;
 	struct arena arena;
 	char namespace[CELL_NAMESPACE_BYTES + 1];
-	bool lease;                      /* asked under a lease; else only for those who allow stale */
+	bool lease; /* asked under a lease; else only for those who allow stale */
 	struct text *skus;
 	size_t sku_count;
 	struct wanted {
 		struct lookup *lookup;
 		struct lookup_item *item;
-		size_t sku;                  /* index into skus */
-	} *wanted;
+		size_t sku; /* index into skus */
+	} * wanted;
 	size_t wanted_count;
 };
 
@@ -109,8 +109,12 @@ static void on_loaded(struct mailbox_item *mailbox_item)
 static void item_load(struct reader *r, struct lookup *lookup, struct lookup_item *item, bool fill, bool heal)
 {
 	struct item_load *il = ARENA_NEW(lookup->arena, struct item_load);
-	il->load = (struct load){.item.deliver = on_loaded, .mailbox = r->mailbox, .sku = item->sku,
-	                         .deadline_ns = lookup->deadline_ns, .fill = fill, .heal = heal};
+	il->load = (struct load){.item.deliver = on_loaded,
+	                         .mailbox = r->mailbox,
+	                         .sku = item->sku,
+	                         .deadline_ns = lookup->deadline_ns,
+	                         .fill = fill,
+	                         .heal = heal};
 	il->lookup = lookup;
 	il->item = item;
 	item->source = fill ? LOOKUP_MISS : LOOKUP_BYPASS;
@@ -264,8 +268,8 @@ static void call_fill(struct read_call *call, struct lookup *lookups, size_t ite
 	call->wanted = ARENA_ARRAY(&call->arena, items, struct wanted);
 	for (struct lookup *l = lookups; l; l = l->next)
 		for (size_t i = 0; i < l->item_count; i++)
-			call->wanted[call->wanted_count++] =
-			        (struct wanted){l, &l->items[i], sku_index(call, table, size - 1, l->items[i].sku)};
+			call->wanted[call->wanted_count++] = (struct wanted){l, &l->items[i],
+			                                                     sku_index(call, table, size - 1, l->items[i].sku)};
 }
 
 static void on_flush(evutil_socket_t fd, short what, void *context)
@@ -329,10 +333,10 @@ void reader_free(struct reader *r)
 {
 	r->stopping = true;
 	if (r->redis)
-		redis_async_free(r->redis);   /* fails the calls under way: their items end here, for want of loaders */
+		redis_async_free(r->redis); /* fails the calls under way: their items end here, for want of loaders */
 	while (r->first)
 		on_flush(-1, 0, r);
-	while (r->loads) {                /* the loaders answer everything they took */
+	while (r->loads) { /* the loaders answer everything they took */
 		struct pollfd wait = {.fd = mailbox_fd(r->mailbox), .events = POLLIN};
 		poll(&wait, 1, 100);
 		mailbox_deliver(r->mailbox);

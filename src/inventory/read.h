@@ -15,14 +15,14 @@ struct mailbox;
 struct reader;
 
 enum lookup_source {
-	LOOKUP_HIT,        /* Redis, under the lease */
-	LOOKUP_MISS,       /* PostgreSQL: no cell */
-	LOOKUP_BYPASS,     /* PostgreSQL: marker, foreign cell, no lease, Redis away */
-	LOOKUP_STALE,      /* Redis, allowed by max_stale_s, while PostgreSQL is away */
+	LOOKUP_HIT,    /* Redis, under the lease */
+	LOOKUP_MISS,   /* PostgreSQL: no cell */
+	LOOKUP_BYPASS, /* PostgreSQL: marker, foreign cell, no lease, Redis away */
+	LOOKUP_STALE,  /* Redis, allowed by max_stale_s, while PostgreSQL is away */
 };
 
 struct lookup_item {
-	struct text sku;               /* a valid code */
+	struct text sku; /* a valid code */
 	bool known;
 	struct figures figures;
 	enum lookup_source source;
@@ -31,11 +31,11 @@ struct lookup_item {
 struct lookup {
 	struct arena *arena;
 	int64_t deadline_ns;
-	int64_t max_stale_s;           /* Cache-Control: max-stale=N; 0: none */
-	struct lookup_item *items;     /* 1..LU_LOOKUP_MAX */
+	int64_t max_stale_s;       /* Cache-Control: max-stale=N; 0: none */
+	struct lookup_item *items; /* 1..LU_LOOKUP_MAX */
 	size_t item_count;
 	void (*on_done)(struct lookup *lookup);
-	enum lu_error error;           /* LU_OK, LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED, LU_OVERLOADED */
+	enum lu_error error; /* LU_OK, LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED, LU_OVERLOADED */
 	/* the reader's own */
 	struct reader *reader;
 	size_t waiting;

@@ -19,7 +19,7 @@
 #include "inventory/inventory_internal.h"
 #include "store/reservation.h"
 
-#define PASS_MAX 1000          /* expiries asked for at a time */
+#define PASS_MAX 1000 /* expiries asked for at a time */
 #define POLL_MS 100
 #define RESTING_MAX 1024
 #define REST_MS_MIN 1000
@@ -48,7 +48,7 @@ struct reaper {
 	pthread_cond_t changed;
 	bool stopping;
 	size_t under_way;
-	struct rest resting[RESTING_MAX];      /* under the mutex */
+	struct rest resting[RESTING_MAX]; /* under the mutex */
 	size_t resting_count;
 };
 
@@ -70,7 +70,7 @@ static void rest(struct reaper *r, const struct uuid *id)
 		*entry = (struct rest){.id = *id, .ms = REST_MS_MIN / 2};
 	}
 	if (!entry)
-		return;   /* so many failures are one failure: they are all asked again in the next pass */
+		return; /* so many failures are one failure: they are all asked again in the next pass */
 	entry->ms = entry->ms * 2 < REST_MS_MAX ? entry->ms * 2 : REST_MS_MAX;
 	entry->until_ns = deadline_in_ms(entry->ms);
 }
@@ -193,7 +193,8 @@ struct reaper *reaper_start(const struct config *config, struct inventory *inven
 	pthread_mutex_init(&r->mutex, NULL);
 	clock_cond_init(&r->changed);
 	arena_init(&r->arena, 64 * 1024);
-	r->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+	r->pg = pg_new(&(struct pg_options){.url = config->database_url,
+	                                    .role = "lastunit_service",
 	                                    .application_name = "lastunit reaper",
 	                                    .statement_timeout_ms = config->statement_timeout_ms});
 	CHECK(pthread_create(&r->thread, NULL, reaper_main, r) == 0);

@@ -26,7 +26,7 @@ struct relay {
 	const struct config *config;
 	struct epoch *epoch;
 	struct pg *pg;
-	struct redis *redis;      /* NULL: none configured */
+	struct redis *redis; /* NULL: none configured */
 	struct arena arena;
 	pthread_t thread;
 	pthread_mutex_t mutex;
@@ -54,8 +54,8 @@ static bool invalidate(struct relay *r, const struct invalidation *records, size
 	int64_t deadline_ns = deadline_in_ms(r->config->redis_timeout_ms);
 	enum cell_reply reply = coherence_invalidate(&coherence, &r->arena, skus, versions, count, deadline_ns);
 	if (reply != CELL_OK)
-		epoch_report(r->epoch, epoch->namespace.data, reply == CELL_FENCED ? "an invalidation was fenced"
-		                                                                   : "an invalidation failed");
+		epoch_report(r->epoch, epoch->namespace.data,
+		             reply == CELL_FENCED ? "an invalidation was fenced" : "an invalidation failed");
 	return reply == CELL_OK;
 }
 
@@ -76,7 +76,7 @@ static bool pass(struct relay *r)
 		return false;
 	}
 	SYNC_POINT("relay-invalidated");
-	if (pg_commit(r->pg, deadline_ns, &sent))   /* lost: the records come back, and are invalidated once more */
+	if (pg_commit(r->pg, deadline_ns, &sent)) /* lost: the records come back, and are invalidated once more */
 		return false;
 	int64_t oldest_us = INT64_MAX;
 	for (size_t i = 0; i < count; i++)
@@ -110,7 +110,8 @@ struct relay *relay_start(const struct config *config, const struct redis_addres
 	CHECK(r);
 	r->config = config;
 	r->epoch = epoch;
-	r->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+	r->pg = pg_new(&(struct pg_options){.url = config->database_url,
+	                                    .role = "lastunit_service",
 	                                    .application_name = "lastunit relay",
 	                                    .lock_timeout_ms = config->lock_timeout_ms,
 	                                    .statement_timeout_ms = config->statement_timeout_ms,

@@ -75,7 +75,7 @@ enum finding { RIGHT, OLDER, NEWER, WRONG };
 static enum finding compare(const struct cell *cell, const struct figures *row)
 {
 	if (cell->state != CELL_VALUE)
-		return RIGHT;   /* nobody is shown anything */
+		return RIGHT; /* nobody is shown anything */
 	if (cell->figures.version != row->version)
 		return cell->figures.version < row->version ? OLDER : NEWER;
 	return same(&cell->figures, row) ? RIGHT : WRONG;
@@ -86,7 +86,7 @@ static void report_wrong(struct scrub *s, struct text sku, const struct cell *ce
 	metric_add(METRIC_SCRUB_WRONG, 1);
 	log_event(LOG_ERROR, "cell_wrong sku=%s cell=%s version=%lld on_hand=%lld reserved=%lld", log_quote(sku),
 	          log_quote(cell->raw), (long long)row->version, (long long)row->on_hand, (long long)row->reserved);
-	int64_t versions[] = {row->version + 1};   /* whatever it is, it goes */
+	int64_t versions[] = {row->version + 1}; /* whatever it is, it goes */
 	char namespace[CELL_NAMESPACE_BYTES + 1];
 	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	if (epoch_lease(s->epoch, namespace))
@@ -130,7 +130,8 @@ static void pass(struct scrub *s)
 	struct cell *cells;
 	size_t count;
 	if (!epoch_lease(s->epoch, namespace) || pg_connect(s->pg, deadline_ns) ||
-	    sku_sample(s->pg, &s->arena, random_u64(), (size_t)s->config->scrub_per_s, deadline_ns, &rows, &count) || !count)
+	    sku_sample(s->pg, &s->arena, random_u64(), (size_t)s->config->scrub_per_s, deadline_ns, &rows, &count) ||
+	    !count)
 		return;
 	struct text *skus = ARENA_ARRAY(&s->arena, count, struct text);
 	for (size_t i = 0; i < count; i++)
@@ -183,7 +184,8 @@ struct scrub *scrub_start(const struct config *config, const struct redis_addres
 	CHECK(s);
 	s->config = config;
 	s->epoch = epoch;
-	s->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+	s->pg = pg_new(&(struct pg_options){.url = config->database_url,
+	                                    .role = "lastunit_service",
 	                                    .application_name = "lastunit scrub",
 	                                    .statement_timeout_ms = config->statement_timeout_ms});
 	s->redis = redis ? redis_new(redis) : NULL;

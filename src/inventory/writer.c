@@ -18,10 +18,10 @@
 #include "store/pg.h"
 
 #define RETRIES_MAX 5
-#define AGAIN_MAX 50              /* moves that cost nothing, before they count as retries: a bound on everything */
-#define START_MARGIN_MS 100       /* an operation with less time left is not started */
-#define TROUBLE_MS_MAX 2000       /* how long a batch waits for PostgreSQL to come back */
-#define ABANDONED_MAX 4           /* sessions given up with a COMMIT under way, before new ones are refused */
+#define AGAIN_MAX 50        /* moves that cost nothing, before they count as retries: a bound on everything */
+#define START_MARGIN_MS 100 /* an operation with less time left is not started */
+#define TROUBLE_MS_MAX 2000 /* how long a batch waits for PostgreSQL to come back */
+#define ABANDONED_MAX 4     /* sessions given up with a COMMIT under way, before new ones are refused */
 #define ABANDONED_PROBE_MS 1000
 
 /* --- 1 drop -------------------------------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static int64_t drop_late(struct batch *b)
 			continue;
 		}
 		metric_add(METRIC_OPERATIONS_DROPPED, 1);
-		batch_refuse(op, b->outcome_unknown ? LU_OUTCOME_UNKNOWN
+		batch_refuse(op, b->outcome_unknown              ? LU_OUTCOME_UNKNOWN
 		                 : b->key_busy && op->client_key ? LU_IDEMPOTENCY_IN_FLIGHT
 		                                                 : LU_DEADLINE_EXCEEDED);
 	}
@@ -135,7 +135,8 @@ static bool too_many_abandoned(struct writers *all)
 	if (atomic_load(&all->abandoned) < ABANDONED_MAX)
 		return false;
 	int64_t now = clock_boottime_ns(), last = atomic_load(&all->last_try_ns);
-	return now - last < ABANDONED_PROBE_MS * NS_PER_MS || !atomic_compare_exchange_strong(&all->last_try_ns, &last, now);
+	return now - last < ABANDONED_PROBE_MS * NS_PER_MS ||
+	       !atomic_compare_exchange_strong(&all->last_try_ns, &last, now);
 }
 
 static void batch_run(struct batch *b)
@@ -229,7 +230,8 @@ struct writers *writers_start(const struct config *config, const struct redis_ad
 		struct writer *w = &all->list[i];
 		w->all = all;
 		w->index = i;
-		w->pg = pg_new(&(struct pg_options){.url = config->database_url, .role = "lastunit_service",
+		w->pg = pg_new(&(struct pg_options){.url = config->database_url,
+		                                    .role = "lastunit_service",
 		                                    .application_name = "lastunit writer",
 		                                    .lock_timeout_ms = config->lock_timeout_ms,
 		                                    .statement_timeout_ms = config->statement_timeout_ms,

@@ -5,14 +5,14 @@
 #include "store/tx.h"
 
 static const struct pg_statement take = {
-        "invalidation_take",
-        "WITH gone AS (DELETE FROM invalidation WHERE id = ANY (ARRAY(SELECT i.id FROM invalidation i ORDER BY i.id"
-        " LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING code, version, at)"
-        " SELECT code, max(version), min(at), count(*) FROM gone GROUP BY code",
+	"invalidation_take",
+	"WITH gone AS (DELETE FROM invalidation WHERE id = ANY (ARRAY(SELECT i.id FROM invalidation i ORDER BY i.id"
+	" LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING code, version, at)"
+	" SELECT code, max(version), min(at), count(*) FROM gone GROUP BY code",
 };
 static const struct pg_statement epoch = {
-        "invalidation_epoch",
-        "SELECT e.state, e.namespace FROM cache_epoch e",
+	"invalidation_epoch",
+	"SELECT e.state, e.namespace FROM cache_epoch e",
 };
 
 enum lu_error invalidation_take(struct pg *pg, struct arena *arena, size_t limit, int64_t deadline_ns,

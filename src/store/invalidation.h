@@ -8,7 +8,7 @@
 struct invalidation {
 	struct text sku;
 	int64_t version;
-	int64_t at_us;       /* when the row was written */
+	int64_t at_us; /* when the row was written */
 };
 
 /* In a transaction: removes up to `limit` recorded rows that no other relay has (SKIP LOCKED: never a cursor, for a

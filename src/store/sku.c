@@ -212,9 +212,10 @@ enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, si
                          struct sku_page_row **ret_rows, size_t *ret_count)
 {
 	static const struct pg_statement statement = {
-	        "sku_sample",
-	        "SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.id >= 1 + $1 % (SELECT max(m.id) FROM sku m)"
-	        " ORDER BY s.id LIMIT $2",
+		"sku_sample",
+		"SELECT s.id, s.code, " FIGURES
+		" FROM sku s WHERE s.id >= 1 + $1 % (SELECT max(m.id) FROM sku m)"
+		" ORDER BY s.id LIMIT $2",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
@@ -228,9 +229,9 @@ enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, si
 	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct sku_page_row);
 	for (int i = 0; i < PQntuples(r); i++)
 		(*ret_rows)[i] = (struct sku_page_row){
-		        .id = pg_get_int(r, i, 0),
-		        .code = pg_get_text(r, i, 1, arena),
-		        .figures = figures_get(r, i, 2),
+			.id = pg_get_int(r, i, 0),
+			.code = pg_get_text(r, i, 1, arena),
+			.figures = figures_get(r, i, 2),
 		};
 	PQclear(r);
 	return LU_OK;

@@ -94,7 +94,8 @@ static void with_2000_idle_connections_it_takes_less_than_100_mib(void **state)
 		fds[i] = socket(AF_INET, SOCK_STREAM, 0);
 		assert_int_equal(connect(fds[i], (struct sockaddr *)&address, sizeof address), 0);
 		int size = snprintf(request, sizeof request,
-		                    "GET /v1/availability/A HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", service.key_web);
+		                    "GET /v1/availability/A HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+		                    service.key_web);
 		assert_int_equal(send(fds[i], request, (size_t)size, MSG_NOSIGNAL), size);
 		assert_true(recv(fds[i], answer, sizeof answer, 0) > 12);
 		assert_memory_equal(answer, "HTTP/1.1 200", 12);

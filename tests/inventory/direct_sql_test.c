@@ -37,9 +37,11 @@ static void an_update_in_sql_is_an_entry_of_the_ledger_and_seen_by_readers(void 
 	warm(&h, "A");
 	sql(&h, "UPDATE lastunit.sku SET on_hand = 7 WHERE code = 'A'");
 	wait_until_seen("A", 7);
-	assert_string_equal(sql(&h, "SELECT version || ' ' || kind || ' ' || channel || ' ' || on_hand_delta || ' ' || on_hand_after"
-	                            " FROM lastunit.ledger ORDER BY version DESC LIMIT 1"),
-	                    "2 12 8 -3 7");
+	assert_string_equal(
+		sql(&h,
+	        "SELECT version || ' ' || kind || ' ' || channel || ' ' || on_hand_delta || ' ' || on_hand_after"
+	        " FROM lastunit.ledger ORDER BY version DESC LIMIT 1"),
+		"2 12 8 -3 7");
 	wait_sql(&h, "SELECT count(*) FROM lastunit.invalidation", "0");
 	/* And the service goes on from there. */
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A7", NULL), LU_OK);
@@ -59,8 +61,9 @@ static void our_own_writes_record_nothing(void **state)
 static void an_orm_with_optimistic_versions_works(void **state)
 {
 	make_sku(&h, "A", 10);
-	static const char update[] = "WITH u AS (UPDATE lastunit.sku SET on_hand = 4, version = version + 1"
-	                             " WHERE code = 'A' AND version = %d RETURNING 1) SELECT count(*) FROM u";
+	static const char update[] =
+		"WITH u AS (UPDATE lastunit.sku SET on_hand = 4, version = version + 1"
+		" WHERE code = 'A' AND version = %d RETURNING 1) SELECT count(*) FROM u";
 	char text[300];
 	snprintf(text, sizeof text, update, 1);
 	assert_string_equal(sql(&h, text), "1");
@@ -79,13 +82,15 @@ static void bulk_updates_and_upserts_leave_no_phantoms(void **state)
 	warm(&h, "A");
 	sql(&h, "INSERT INTO lastunit.sku (code, on_hand) SELECT 'S' || n, n FROM generate_series(1, 500) n");
 	sql(&h, "UPDATE lastunit.sku SET on_hand = on_hand + 1");
-	sql(&h, "INSERT INTO lastunit.sku (code, on_hand) VALUES ('A', 99), ('NEW', 3) ON CONFLICT (code) DO UPDATE"
-	        " SET on_hand = excluded.on_hand");
+	sql(&h,
+	    "INSERT INTO lastunit.sku (code, on_hand) VALUES ('A', 99), ('NEW', 3) ON CONFLICT (code) DO UPDATE"
+	    " SET on_hand = excluded.on_hand");
 	sql(&h, "INSERT INTO lastunit.sku (code, on_hand) VALUES ('A', 1), ('S1', 1) ON CONFLICT DO NOTHING");
 	wait_until_seen("A", 99);
 	assert_string_equal(sql(&h, "SELECT count(*) FROM lastunit.ledger"), "1004");
-	assert_string_equal(sql(&h, "SELECT string_agg(code || ' ' || on_hand || ' ' || version, ', ' ORDER BY code)"
-	                            " FROM lastunit.sku WHERE code IN ('A', 'NEW', 'S1', 'S500')"),
+	assert_string_equal(sql(&h,
+	                        "SELECT string_agg(code || ' ' || on_hand || ' ' || version, ', ' ORDER BY code)"
+	                        " FROM lastunit.sku WHERE code IN ('A', 'NEW', 'S1', 'S500')"),
 	                    "A 99 3, NEW 3 1, S1 2 2, S500 501 2");
 }
 
@@ -100,10 +105,12 @@ static void a_session_that_replicates_is_no_way_around(void **state)
 static void strangers_may_not_touch_what_is_the_services(void **state)
 {
 	static const char *const refused[] = {
-	        "UPDATE lastunit.sku SET reserved = 1",     "UPDATE lastunit.sku SET code = 'B'",
-	        "DELETE FROM lastunit.sku",                  "TRUNCATE lastunit.sku CASCADE",
-	        "INSERT INTO lastunit.sku (code, on_hand, reserved) VALUES ('B', 5, 1)",
-	        "UPDATE lastunit.sku SET on_hand = -1",
+		"UPDATE lastunit.sku SET reserved = 1",
+		"UPDATE lastunit.sku SET code = 'B'",
+		"DELETE FROM lastunit.sku",
+		"TRUNCATE lastunit.sku CASCADE",
+		"INSERT INTO lastunit.sku (code, on_hand, reserved) VALUES ('B', 5, 1)",
+		"UPDATE lastunit.sku SET on_hand = -1",
 	};
 	make_sku(&h, "A", 10);
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -111,7 +118,8 @@ static void strangers_may_not_touch_what_is_the_services(void **state)
 		pg_server_try(h.url, refused[i], sqlstate);
 		assert_string_equal(sqlstate, i == 5 ? "23514" : "23001");
 	}
-	assert_string_equal(sql(&h, "SELECT string_agg(code || on_hand || reserved || version, '') FROM lastunit.sku"), "A1001");
+	assert_string_equal(sql(&h, "SELECT string_agg(code || on_hand || reserved || version, '') FROM lastunit.sku"),
+	                    "A1001");
 	/* A hold protects its units from SQL too (B27). */
 	hold_for(&h, "A6", 60);
 	char sqlstate[6];
@@ -170,15 +178,15 @@ static void I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it(void
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
-        HOUSE_TEST(an_update_in_sql_is_an_entry_of_the_ledger_and_seen_by_readers),
-        HOUSE_TEST(our_own_writes_record_nothing),
-        HOUSE_TEST(an_orm_with_optimistic_versions_works),
-        HOUSE_TEST(bulk_updates_and_upserts_leave_no_phantoms),
-        HOUSE_TEST(a_session_that_replicates_is_no_way_around),
-        HOUSE_TEST(strangers_may_not_touch_what_is_the_services),
-        HOUSE_TEST(a_record_with_a_lower_id_that_commits_late_is_relayed),
-        HOUSE_TEST(a_change_between_select_and_fill_is_not_filled_over),
-        HOUSE_TEST(I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it),
+	HOUSE_TEST(an_update_in_sql_is_an_entry_of_the_ledger_and_seen_by_readers),
+	HOUSE_TEST(our_own_writes_record_nothing),
+	HOUSE_TEST(an_orm_with_optimistic_versions_works),
+	HOUSE_TEST(bulk_updates_and_upserts_leave_no_phantoms),
+	HOUSE_TEST(a_session_that_replicates_is_no_way_around),
+	HOUSE_TEST(strangers_may_not_touch_what_is_the_services),
+	HOUSE_TEST(a_record_with_a_lower_id_that_commits_late_is_relayed),
+	HOUSE_TEST(a_change_between_select_and_fill_is_not_filled_over),
+	HOUSE_TEST(I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it),
 };
 
 HOUSE_MAIN(tests)

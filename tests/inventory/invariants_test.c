@@ -41,20 +41,20 @@ static int close_house(void **state)
 }
 
 /* A deferred trigger runs inside COMMIT: the transaction then waits for the advisory lock 77, which a stranger holds. */
-#define STOP_AT_COMMIT                                                                                                  \
-	"CREATE FUNCTION public.stop_at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"                  \
-	" $$BEGIN PERFORM set_config('lock_timeout', '0', true); PERFORM pg_advisory_xact_lock(77); RETURN NULL; END$$;"    \
-	"CREATE CONSTRAINT TRIGGER stop AFTER INSERT ON lastunit.ledger DEFERRABLE INITIALLY DEFERRED"                  \
+#define STOP_AT_COMMIT                                                                                               \
+	"CREATE FUNCTION public.stop_at_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"                   \
+	" $$BEGIN PERFORM set_config('lock_timeout', '0', true); PERFORM pg_advisory_xact_lock(77); RETURN NULL; END$$;" \
+	"CREATE CONSTRAINT TRIGGER stop AFTER INSERT ON lastunit.ledger DEFERRABLE INITIALLY DEFERRED"                   \
 	" FOR EACH ROW EXECUTE FUNCTION public.stop_at_commit()"
-#define WAITING_AT_COMMIT                                                                                               \
-	"SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted"
+#define WAITING_AT_COMMIT "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted"
 
 static void wait_for_a_waiter(const char *relation_of)
 {
 	char text[300];
 	snprintf(text, sizeof text,
 	         "SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = '%s' AND wait_event_type = 'Lock'"
-	         " AND datname = current_database()", relation_of);
+	         " AND datname = current_database()",
+	         relation_of);
 	wait_sql(&h, text, "t");
 }
 
@@ -89,8 +89,9 @@ static void I2_a_cart_is_decided_by_what_was_committed_while_it_waited(void **st
 	struct pg *other = stranger(&h);
 	tell(other, "BEGIN");
 	tell(other, "UPDATE lastunit.sku SET on_hand = 1, version = 2, writer = gen_random_uuid() WHERE code = 'A'");
-	tell(other, "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after,"
-	            " reserved_after, kind, channel) SELECT id, 2, -4, 0, 1, 0, 2, 1 FROM lastunit.sku WHERE code = 'A'");
+	tell(other,
+	     "INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after,"
+	     " reserved_after, kind, channel) SELECT id, 2, -4, 0, 1, 0, 2, 1 FROM lastunit.sku WHERE code = 'A'");
 	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A2", NULL);
 	wait_for_a_waiter("lastunit writer");
 	tell(other, "COMMIT");
@@ -145,7 +146,7 @@ static void I3_two_instances_and_carts_in_any_order_never_deadlock(void **state)
 {
 	for (const char *code = "CBA"; *code; code++)
 		make_sku(&h, (char[]){*code, 0}, 100000);
-	static struct house second;   /* its threads outlive a failed assertion */
+	static struct house second; /* its threads outlive a failed assertion */
 	house_open(&second, &h);
 	static const char *const lines[] = {"A1 B1", "B1 A1", "A1 B1 C1", "C1 B1 A1", "C1 A1", "B1 C1"};
 	struct carts carts[6];
@@ -203,7 +204,8 @@ static void I4_a_session_ended_inside_commit_sells_once(void **state)
 	tell(other, "SELECT pg_advisory_lock(77)");
 	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", "once");
 	wait_sql(&h, WAITING_AT_COMMIT, "t");
-	sql(&h, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
+	sql(&h,
+	    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
 	tell(other, "SELECT pg_advisory_unlock(77)");
 	assert_int_equal(await(cart)->error, LU_OK);
 	forget(cart), pg_free(other);
@@ -284,7 +286,7 @@ static void I5_a_redis_that_came_back_from_a_dump_is_fenced(void **state)
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
 	assert_int_equal(look(&h, "A").figures.on_hand, 1);
 	wait_for_open_epoch(&h);
-	free(redis_server_command(&house_redis, "SAVE"));   /* leave a dump without our namespace's past */
+	free(redis_server_command(&house_redis, "SAVE")); /* leave a dump without our namespace's past */
 }
 
 /* B31: the SELECT stands still with its ticket out; meanwhile a writer of another instance marks the cell. */
@@ -407,7 +409,7 @@ static void I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_clos
 	tell(other, "SELECT pg_advisory_lock(77)");
 	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	wait_sql(&h, WAITING_AT_COMMIT, "t");
-	redis_server_pause(&house_redis);   /* after intend, before publish */
+	redis_server_pause(&house_redis); /* after intend, before publish */
 	tell(other, "SELECT pg_advisory_unlock(77)");
 	assert_int_equal(await(cart)->error, LU_OK);
 	assert_string_equal(sql(&h, "SELECT state FROM lastunit.cache_epoch"), "3");
@@ -421,7 +423,7 @@ static void I10_a_replay_removes_what_is_older_than_its_answer(void **state)
 {
 	make_sku(&h, "A", 10);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "retried"), LU_OK);
-	set_cell(&h, "A", "V|1|10|0|0|1|A");   /* as if publish had never come and a marker had been evicted */
+	set_cell(&h, "A", "V|1|10|0|0|1|A"); /* as if publish had never come and a marker had been evicted */
 	struct attempt_at *again = begin(&h, OPERATION_CHECKOUT, "A1", "retried");
 	assert_int_equal(await(again)->error, LU_OK);
 	assert_true(again->operation.verdict.replayed);
@@ -461,7 +463,7 @@ static void I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one(void **s
 	make_sku(&h, "A", 5);
 	hold_for(&h, "A5 B5", 1);
 	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");   /* keeps the reaper's batch and ours behind this, so that the cart may find it due */
+	tell(other, "BEGIN"); /* keeps the reaper's batch and ours behind this, so that the cart may find it due */
 	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
 	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	tell(other, "SELECT pg_sleep_until((SELECT expires_at FROM lastunit.reservation) + interval '1 ms')");
@@ -484,10 +486,11 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 	struct looking *first = look_begin(&h, "A");
 	wait_for_a_waiter("lastunit loader");
 	struct looking *second = look_begin(&h, "A");
-	wait_sql(&h,
-	         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lastunit loader' AND wait_event_type = 'Lock'"
-	         " AND datname = current_database()",
-	         "2");
+	wait_sql(
+		&h,
+		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'lastunit loader' AND wait_event_type = 'Lock'"
+		" AND datname = current_database()",
+		"2");
 	assert_false(look_is_done(first) || look_is_done(second));
 	tell(other, "COMMIT");
 	assert_int_equal(look_await(first).figures.on_hand, 10);
@@ -500,28 +503,28 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
-        HOUSE_TEST(I1_a_failed_operation_leaves_no_trace_and_its_neighbours_stand),
-        HOUSE_TEST(I2_a_cart_is_decided_by_what_was_committed_while_it_waited),
-        HOUSE_TEST(I2_the_time_is_read_after_the_locks),
-        HOUSE_TEST(I3_two_instances_and_carts_in_any_order_never_deadlock),
-        ONE_WRITER(I4_a_commit_cut_off_before_the_server_sells_once),
-        ONE_WRITER(I4_a_commit_whose_answer_is_lost_sells_once),
-        HOUSE_TEST(I4_a_session_ended_inside_commit_sells_once),
-        ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
-        HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),
-        HOUSE_TEST(I5_without_redis_the_epoch_is_closed_before_the_sale_commits),
-        HOUSE_TEST(I5_a_redis_that_came_back_from_a_dump_is_fenced),
-        HOUSE_TEST(I6_the_ticket_is_out_before_the_select),
-        HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
-        PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
-        HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
-        HOUSE_TEST(I9_a_strangers_lock_stops_only_those_who_need_its_row),
-        HOUSE_TEST(I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed),
-        HOUSE_TEST(I10_a_replay_removes_what_is_older_than_its_answer),
-        HOUSE_TEST(I10_a_marker_left_behind_is_healed),
-        HOUSE_TEST(I11_a_hold_that_is_due_can_be_sold_but_never_committed),
-        HOUSE_TEST(I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one),
-        HOUSE_TEST(I12_a_look_up_never_joins_a_select_under_way),
+	HOUSE_TEST(I1_a_failed_operation_leaves_no_trace_and_its_neighbours_stand),
+	HOUSE_TEST(I2_a_cart_is_decided_by_what_was_committed_while_it_waited),
+	HOUSE_TEST(I2_the_time_is_read_after_the_locks),
+	HOUSE_TEST(I3_two_instances_and_carts_in_any_order_never_deadlock),
+	ONE_WRITER(I4_a_commit_cut_off_before_the_server_sells_once),
+	ONE_WRITER(I4_a_commit_whose_answer_is_lost_sells_once),
+	HOUSE_TEST(I4_a_session_ended_inside_commit_sells_once),
+	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
+	HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),
+	HOUSE_TEST(I5_without_redis_the_epoch_is_closed_before_the_sale_commits),
+	HOUSE_TEST(I5_a_redis_that_came_back_from_a_dump_is_fenced),
+	HOUSE_TEST(I6_the_ticket_is_out_before_the_select),
+	HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
+	PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
+	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
+	HOUSE_TEST(I9_a_strangers_lock_stops_only_those_who_need_its_row),
+	HOUSE_TEST(I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed),
+	HOUSE_TEST(I10_a_replay_removes_what_is_older_than_its_answer),
+	HOUSE_TEST(I10_a_marker_left_behind_is_healed),
+	HOUSE_TEST(I11_a_hold_that_is_due_can_be_sold_but_never_committed),
+	HOUSE_TEST(I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one),
+	HOUSE_TEST(I12_a_look_up_never_joins_a_select_under_way),
 };
 
 HOUSE_MAIN(tests)

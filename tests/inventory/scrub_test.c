@@ -69,10 +69,10 @@ static void it_cries_no_wolf_while_sales_and_sql_go_on(void **state)
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
-        HOUSE_TEST(a_cell_with_other_figures_is_found_and_removed),
-        HOUSE_TEST(a_cell_that_stayed_old_is_found),
-        HOUSE_TEST(a_cell_of_a_version_that_never_was_is_found),
-        HOUSE_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
+	HOUSE_TEST(a_cell_with_other_figures_is_found_and_removed),
+	HOUSE_TEST(a_cell_that_stayed_old_is_found),
+	HOUSE_TEST(a_cell_of_a_version_that_never_was_is_found),
+	HOUSE_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
 };
 
 HOUSE_MAIN(tests)

@@ -25,7 +25,7 @@ int house_servers_start(void **state)
 	house_config.lease_ms = 200;
 	house_config.reopen_after_ms = 100;
 	house_config.redis_timeout_ms = 200;
-	house_config.scrub_per_s = 0;   /* it would mend what a test forges */
+	house_config.scrub_per_s = 0; /* it would mend what a test forges */
 	log_set_level(LOG_ERROR);
 	pg_server_start(&house_pg, "autovacuum = off\nmax_connections = 200\n");
 	redis_server_start(&house_redis, NULL);
@@ -217,7 +217,7 @@ struct verdict *await(struct attempt_at *a)
 	while (sem_timedwait(&a->answers, &until))
 		if (errno != EINTR)
 			fail_msg("an operation was not answered in %d s", PATIENCE_S);
-	sem_post(&a->answers);   /* for who asks again */
+	sem_post(&a->answers); /* for who asks again */
 	return &a->operation.verdict;
 }
 
@@ -324,8 +324,11 @@ static struct looking *start_looking(struct house *house, const char *sku, bool 
 	l->until_hit = until_hit;
 	arena_init(&l->arena, 1024);
 	l->item.sku = arena_text(&l->arena, text_of(sku));
-	l->lookup = (struct lookup){.arena = &l->arena, .deadline_ns = deadline_in_ms(PATIENCE_S * 1000),
-	                            .items = &l->item, .item_count = 1, .on_done = on_looked};
+	l->lookup = (struct lookup){.arena = &l->arena,
+	                            .deadline_ns = deadline_in_ms(PATIENCE_S * 1000),
+	                            .items = &l->item,
+	                            .item_count = 1,
+	                            .on_done = on_looked};
 	assert_int_equal(pthread_create(&l->thread, NULL, looking_main, l), 0);
 	return l;
 }
@@ -442,18 +445,18 @@ void assert_audit(struct house *house)
 	static const struct {
 		const char *promise, *sql;
 	} promises[] = {
-	        {"0 <= reserved <= on_hand",
-	         "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku WHERE reserved < 0 OR reserved > on_hand"},
-	        {"reserved = live holds",
-	         "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku s WHERE reserved <> (SELECT coalesce(sum(quantity)"
-	         " FILTER (WHERE counted), 0) FROM lastunit.hold h WHERE h.sku_id = s.id)"},
-	        {"on_hand and reserved = sums of the ledger, versions dense",
-	         "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku s, LATERAL (SELECT sum(on_hand_delta) a,"
-	         " sum(reserved_delta) b, count(*) c, max(version) d FROM lastunit.ledger l WHERE l.sku_id = s.id) l"
-	         " WHERE (on_hand, reserved, s.version, s.version) IS DISTINCT FROM (a, b, c, d)"},
-	        {"one end per reservation",
-	         "SELECT coalesce(string_agg(operation_id::text, ' '), '') FROM (SELECT operation_id, sku_id FROM lastunit.ledger"
-	         " WHERE kind IN (4, 5, 6) GROUP BY 1, 2 HAVING count(*) > 1) x"},
+		{"0 <= reserved <= on_hand",
+	     "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku WHERE reserved < 0 OR reserved > on_hand"},
+		{"reserved = live holds",
+	     "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku s WHERE reserved <> (SELECT coalesce(sum(quantity)"
+	     " FILTER (WHERE counted), 0) FROM lastunit.hold h WHERE h.sku_id = s.id)"},
+		{"on_hand and reserved = sums of the ledger, versions dense",
+	     "SELECT coalesce(string_agg(code, ' '), '') FROM lastunit.sku s, LATERAL (SELECT sum(on_hand_delta) a,"
+	     " sum(reserved_delta) b, count(*) c, max(version) d FROM lastunit.ledger l WHERE l.sku_id = s.id) l"
+	     " WHERE (on_hand, reserved, s.version, s.version) IS DISTINCT FROM (a, b, c, d)"},
+		{"one end per reservation",
+	     "SELECT coalesce(string_agg(operation_id::text, ' '), '') FROM (SELECT operation_id, sku_id FROM lastunit.ledger"
+	     " WHERE kind IN (4, 5, 6) GROUP BY 1, 2 HAVING count(*) > 1) x"},
 	};
 	for (size_t i = 0; i < sizeof promises / sizeof *promises; i++) {
 		const char *wrong = sql(house, promises[i].sql);

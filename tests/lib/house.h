@@ -35,7 +35,7 @@ struct house {
 	struct redis_server *redis;
 	struct proxy pg_proxy, redis_proxy;
 	char directory[64];
-	char url[200];              /* straight to this house's database, as superuser */
+	char url[200]; /* straight to this house's database, as superuser */
 	struct config config;
 	char proxied_url[300], redis_url[200];
 	struct keyring *keyring;
@@ -61,7 +61,7 @@ struct attempt_at {
 	struct operation operation;
 	struct arena arena;
 	struct line lines[64];
-	sem_t answers;              /* posted by each answer: the one thing a waiter may free right after */
+	sem_t answers; /* posted by each answer: the one thing a waiter may free right after */
 };
 /* "A2 B1": codes and quantities. key NULL: a random one. Submitted, not waited for. */
 struct attempt_at *begin(struct house *house, enum operation_kind kind, const char *lines, const char *key);
@@ -98,7 +98,7 @@ void warm(struct house *house, const char *sku);
 void make_sku(struct house *house, const char *code, int64_t on_hand);
 const char *sql(struct house *house, const char *text);
 int64_t sql_int(struct house *house, const char *text);
-char *cell(struct house *house, const char *sku);          /* its raw bytes in the open namespace; caller frees */
+char *cell(struct house *house, const char *sku); /* its raw bytes in the open namespace; caller frees */
 void set_cell(struct house *house, const char *sku, const char *raw);
 /* A session of a stranger, for locks held across steps. */
 struct pg *stranger(struct house *house);
@@ -109,7 +109,10 @@ void wait_for_open_epoch(struct house *house);
 /* The invariants of the audit, in SQL: fails the test with what is wrong. */
 void assert_audit(struct house *house);
 
-#define HOUSE_MAIN(tests) \
-	int main(void) { return cmocka_run_group_tests(tests, house_servers_start, house_servers_stop); }
+#define HOUSE_MAIN(tests)                                                              \
+	int main(void)                                                                     \
+	{                                                                                  \
+		return cmocka_run_group_tests(tests, house_servers_start, house_servers_stop); \
+	}
 
 #endif

@@ -122,8 +122,8 @@ static void *proxy_main(void *context)
 		                                                   {.fd = p->wake[0], .events = POLLIN}};
 		for (int i = 0; i < PROXY_CONNECTIONS; i++)
 			for (int side = 0; side < 2; side++)
-				polled[2 + 2 * i + side] =
-				        (struct pollfd){.fd = p->pairs[i].held ? -1 : p->pairs[i].fd[side], .events = POLLIN};
+				polled[2 + 2 * i + side] = (struct pollfd){.fd = p->pairs[i].held ? -1 : p->pairs[i].fd[side],
+				                                           .events = POLLIN};
 		pthread_mutex_unlock(&p->mutex);
 		poll(polled, sizeof polled / sizeof *polled, -1);
 		pthread_mutex_lock(&p->mutex);

@@ -17,11 +17,11 @@
 enum proxy_direction { PROXY_TO_SERVER, PROXY_TO_CLIENT };
 
 enum proxy_action {
-	PROXY_CUT_BEFORE,         /* the chunk is not passed on; both sides are closed */
-	PROXY_CUT_AFTER,          /* it is passed on, then both sides are closed at once */
-	PROXY_CUT_AFTER_ANSWER,   /* it is passed on; when the other side answers, that is dropped and both are closed */
-	PROXY_HOLD,               /* this connection stands still until proxy_release() */
-	PROXY_TWICE,              /* it is passed on twice */
+	PROXY_CUT_BEFORE,       /* the chunk is not passed on; both sides are closed */
+	PROXY_CUT_AFTER,        /* it is passed on, then both sides are closed at once */
+	PROXY_CUT_AFTER_ANSWER, /* it is passed on; when the other side answers, that is dropped and both are closed */
+	PROXY_HOLD,             /* this connection stands still until proxy_release() */
+	PROXY_TWICE,            /* it is passed on twice */
 };
 
 #define PROXY_CONNECTIONS 64
@@ -38,12 +38,12 @@ struct proxy {
 	enum proxy_direction direction;
 	enum proxy_action action;
 	char needle[64];
-	unsigned matches;         /* rules that were met so far */
+	unsigned matches; /* rules that were met so far */
 	struct proxy_pair {
-		int fd[2];            /* client, server; -1: free */
+		int fd[2]; /* client, server; -1: free */
 		bool held;
 		enum { PAIR_PASS, PAIR_DROP_ANSWER } state;
-		char *kept;           /* the chunk that is held */
+		char *kept; /* the chunk that is held */
 		long kept_size;
 		enum proxy_direction kept_to;
 	} pairs[PROXY_CONNECTIONS];
