@@ -16,6 +16,7 @@ struct replay_client {
 	struct buffer body, path;
 	struct replay_channel channels[REPLAY_CHANNELS];
 	struct replay_counts counts;
+	int64_t writes_answered;
 };
 
 void replay_client_init(struct replay_client *client, struct replay *replay);

@@ -12,12 +12,15 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <arpa/inet.h>
 #include <libgen.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -222,6 +225,128 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 	json_decref(played.json);
 }
 
+/* --- a service that lies --------------------------------------------------------------------------------------------- */
+
+enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER };
+
+/* One SKU, one connection after the other, and as much of the API as a replay of checkouts asks for. */
+struct liar {
+	pthread_t thread;
+	int listener, port;
+	enum lie lie;
+	int sold;
+	char last_key[100], last_id[40];
+};
+
+static void liar_answer(struct liar *liar, int fd, const char *head)
+{
+	char body[300] = "{}", extra[60] = "", answer[600], key[100] = "";
+	const char *at = strstr(head, "Idempotency-Key: ");
+	if (at)
+		snprintf(key, sizeof key, "%.*s", (int)strcspn(at + 17, "\r"), at + 17);
+	int status = 200;
+	if (strncmp(head, "PUT ", 4) == 0)
+		status = 201;
+	else if (strncmp(head, "POST ", 5) == 0) {
+		bool again = strcmp(key, liar->last_key) == 0;
+		if (!again || liar->lie == LIE_OTHER_ANSWER)
+			snprintf(liar->last_id, sizeof liar->last_id, "00000000-0000-7000-8000-%012d",
+			         liar->sold + (again ? 1000 : 0));
+		liar->sold += !again;
+		snprintf(liar->last_key, sizeof liar->last_key, "%s", key);
+		snprintf(extra, sizeof extra, again ? "Idempotent-Replayed: true\r\n" : "");
+		status = liar->lie == LIE_NO_ANSWER ? 503 : 201;
+		snprintf(body, sizeof body, "{\"id\":\"%s\",\"lines\":[{\"sku\":\"A\",\"quantity\":1,\"version\":%d}]}",
+		         liar->last_id, 1 + liar->sold);
+	} else if (strncmp(head, "GET /v1/availability/A ", 23) == 0)
+		snprintf(body, sizeof body, "{\"version\":%d}", (liar->lie == LIE_OLD_VERSION ? 0 : 1) + liar->sold);
+	else if (strncmp(head, "GET /v1/skus/A ", 15) == 0)
+		snprintf(body, sizeof body, "{\"on_hand\":%d,\"reserved\":0}", 20 - liar->sold);
+	int size = snprintf(answer, sizeof answer,
+	                    "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s", status,
+	                    extra, strlen(body), body);
+	(void)!write(fd, answer, (size_t)size);
+}
+
+/* Until the test shuts the listener down. */
+static void *liar_run(void *argument)
+{
+	struct liar *liar = argument;
+	int fd;
+	while ((fd = accept(liar->listener, NULL, NULL)) >= 0) {
+		char input[65536];
+		size_t size = 0;
+		ssize_t got;
+		while ((got = read(fd, input + size, sizeof input - size - 1)) > 0) {
+			input[size += (size_t)got] = 0;
+			char *end = strstr(input, "\r\n\r\n");
+			char *length = strstr(input, "Content-Length: ");
+			if (!end ||
+			    size < (size_t)(end + 4 - input) + (length && length < end ? strtoul(length + 16, NULL, 10) : 0))
+				continue;
+			*end = 0;
+			liar_answer(liar, fd, input);
+			size = 0;
+		}
+		close(fd);
+	}
+	return NULL;
+}
+
+static struct played play_against(enum lie lie)
+{
+	struct liar liar = {.listener = socket(AF_INET, SOCK_STREAM, 0), .lie = lie};
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof address;
+	assert_int_equal(bind(liar.listener, (struct sockaddr *)&address, sizeof address), 0);
+	assert_int_equal(listen(liar.listener, 10), 0);
+	assert_int_equal(getsockname(liar.listener, (struct sockaddr *)&address, &size), 0);
+	assert_int_equal(pthread_create(&liar.thread, NULL, liar_run, &liar), 0);
+	char path[200], url[60];
+	snprintf(path, sizeof path, "%s/lies.csv", directory);
+	snprintf(url, sizeof url, "http://127.0.0.1:%d", ntohs(address.sin_port));
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("InvoiceNo,StockCode,Quantity\n", file);
+	for (int i = 0; i < 20; i++)
+		fprintf(file, "%d,A,1\n", i);
+	fclose(file);
+	const char *arguments[] = {"replay", path,    "--json", "--clients",           "1",    "--percent",
+	                           "100",    "--url", url,      "--answer-timeout-ms", "1000", "--database-url",
+	                           "",       NULL};
+	struct command command = command_run(arguments, variables);
+	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), ""};
+	snprintf(played.err, sizeof played.err, "%s", command.err);
+	command_done(&command);
+	shutdown(liar.listener, SHUT_RDWR);
+	pthread_join(liar.thread, NULL);
+	close(liar.listener);
+	return played;
+}
+
+static void a_service_that_lies_is_found_out(void **state)
+{
+	static const struct {
+		enum lie lie;
+		const char *violation; /* NULL: none */
+	} lies[] = {
+		{LIE_NONE, NULL},
+		{LIE_OLD_VERSION, "A went back: version 2 was answered, then a read showed 1"},
+		{LIE_OTHER_ANSWER, "with the same key again: first 201"},
+		{LIE_NO_ANSWER, "was not answered: only 5xx"},
+	};
+	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+		struct played played = play_against(lies[i].lie);
+		const char *first = json_string_value(json_array_get(json_object_get(played.json, "violation"), 0));
+		bool seen = lies[i].violation ? first && strstr(first, lies[i].violation) : !first;
+		if (!seen || played.exit_code != (lies[i].violation ? 1 : 0))
+			show(&played);
+		assert_true(seen);
+		assert_int_equal(played.exit_code, lies[i].violation ? 1 : 0);
+		json_decref(played.json);
+	}
+}
+
 static void codes_that_break_the_rule_are_named_and_left_out(void **state)
 {
 	char path[200];
@@ -291,6 +416,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_orders_keeps_every_promise),
 		cmocka_unit_test(it_can_be_played_again_on_the_same_stock),
 		cmocka_unit_test(units_that_no_client_was_answered_are_seen),
+		cmocka_unit_test(a_service_that_lies_is_found_out),
 		cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
 		cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
 	};
