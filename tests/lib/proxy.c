@@ -124,8 +124,11 @@ static void *proxy_main(void *context)
 			for (int side = 0; side < 2; side++)
 				polled[2 + 2 * i + side] = (struct pollfd){.fd = p->pairs[i].held ? -1 : p->pairs[i].fd[side],
 				                                           .events = POLLIN};
+		unsigned delay_us = p->delay_us;
 		pthread_mutex_unlock(&p->mutex);
 		poll(polled, sizeof polled / sizeof *polled, -1);
+		if (delay_us)
+			usleep(delay_us);
 		pthread_mutex_lock(&p->mutex);
 		char byte;
 		if (polled[1].revents && read(p->wake[0], &byte, 1) < 0)
@@ -220,6 +223,13 @@ void proxy_release(struct proxy *p)
 	}
 	pthread_mutex_unlock(&p->mutex);
 	wake(p);
+}
+
+void proxy_delay(struct proxy *p, unsigned delay_us)
+{
+	pthread_mutex_lock(&p->mutex);
+	p->delay_us = delay_us;
+	pthread_mutex_unlock(&p->mutex);
 }
 
 void proxy_cut_all(struct proxy *p, bool refusing)

@@ -33,6 +33,7 @@ struct proxy {
 	char listen_path[108], target_path[108];
 	int listener, wake[2];
 	bool stopping, refusing;
+	unsigned delay_us;
 	/* the rule */
 	bool armed;
 	enum proxy_direction direction;
@@ -57,6 +58,8 @@ void proxy_when(struct proxy *proxy, enum proxy_direction direction, const char 
 void proxy_wait_matches(struct proxy *proxy, unsigned matches);
 /* What was held goes on, in order. */
 void proxy_release(struct proxy *proxy);
+/* From now on every message is late by so much, in both directions. */
+void proxy_delay(struct proxy *proxy, unsigned delay_us);
 /* Closes every connection; while refusing, new ones are closed at once: the other side is gone. */
 void proxy_cut_all(struct proxy *proxy, bool refusing);
 

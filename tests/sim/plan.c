@@ -75,8 +75,8 @@ static void draw_faults(struct plan *plan, struct dice *dice)
 	enum fault_kind enabled[FAULT_KINDS];
 	unsigned count = 0;
 	for (int kind = 0; kind < FAULT_KINDS; kind++)
-		/* The two that hit between two messages find most. */
-		if (dice_chance(dice, kind == FAULT_MESSAGE_KILL || kind == FAULT_MESSAGE_STOP ? 50 : 25))
+		/* Those that widen the gaps between two messages, or hit in one, find most. */
+		if (dice_chance(dice, kind <= FAULT_DELAY ? 50 : 25))
 			enabled[count++] = (enum fault_kind)kind;
 	if (!count || dice_chance(dice, 5))
 		return;

@@ -28,6 +28,7 @@ bool dice_chance(struct dice *dice, unsigned percent);
 #define PLAN_FAULT_TABLE                                                      \
 	X(MESSAGE_KILL, "kill -9 of an instance between two messages", 100, 900)  \
 	X(MESSAGE_STOP, "SIGSTOP of an instance between two messages", 100, 1200) \
+	X(DELAY, "messages of an instance are late", 200, 2000)                   \
 	X(KILL, "kill -9 of an instance", 20, 900)                                \
 	X(STOP, "SIGSTOP of an instance", 50, 1600)                               \
 	X(REDIS_STOP, "SIGSTOP of Redis", 50, 900)                                \

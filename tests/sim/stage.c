@@ -451,6 +451,17 @@ static void pg_message_end(struct stage *stage, struct stage_fault *f)
 	message_end(proxy_of(stage, f, false));
 }
 
+static bool delay_begin(struct stage *stage, struct stage_fault *f)
+{
+	proxy_delay(proxy_of(stage, f, f->fault->choice % 3 != 0), 500 + f->fault->choice / 3 % 8000);
+	return true;
+}
+
+static void delay_end(struct stage *stage, struct stage_fault *f)
+{
+	proxy_delay(proxy_of(stage, f, f->fault->choice % 3 != 0), 0);
+}
+
 /* Where an instance is killed or stopped: a message of it is held, so that it is between this one and the next. */
 static const struct crossing {
 	bool redis;
@@ -593,6 +604,7 @@ static const struct {
 } acts[FAULT_KINDS] = {
 	[FAULT_MESSAGE_KILL] = {crossing_begin, crossing_end},
 	[FAULT_MESSAGE_STOP] = {crossing_begin, crossing_end},
+	[FAULT_DELAY] = {delay_begin, delay_end},
 	[FAULT_KILL] = {kill_begin, kill_end},
 	[FAULT_STOP] = {stop_begin, stop_end},
 	[FAULT_REDIS_STOP] = {redis_stop_begin, redis_stop_end},
