@@ -2,7 +2,10 @@
  *
  * Happy path: the Authorization value is the one this connection sent last time and the keyring has not changed since:
  * its principal is remembered. Otherwise hash the key, ask the keyring, remember.
- * Failure modes: no key, another scheme, an unknown key: LU_UNAUTHORIZED; a scope is missing: LU_FORBIDDEN.
+ * Failure modes: two Authorization fields: LU_MALFORMED_REQUEST; no key, another scheme, an unknown key:
+ * LU_UNAUTHORIZED; a scope is missing: LU_FORBIDDEN. The keyring is not fresh: the key may have been revoked, so
+ * LU_DATABASE_UNAVAILABLE; only what merely reads goes on, because its handler knows whether it may answer without
+ * PostgreSQL, and nothing it does lasts.
  */
 #include "http/auth.h"
 
@@ -65,8 +68,17 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 {
 	struct text value;
 	CHECK(the_keyring);
-	*ret_why = ""; /* no key at all: the table's own advice */
-	if (!request_header(request, "Authorization", &value) || !find_principal(request, value, ret_why))
+	*ret_why = ""; /* the table's own advice */
+	if (!request_header(request, "Authorization", &value))
+		return LU_UNAUTHORIZED;
+	if (request_header_count(request, "Authorization") > 1) {
+		*ret_why = "The header `Authorization` comes more than once; send one key.";
+		return LU_MALFORMED_REQUEST;
+	}
+	/* Before the look-up: neither that a key is known nor that it is not means anything then. */
+	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
+		return LU_DATABASE_UNAVAILABLE;
+	if (!find_principal(request, value, ret_why))
 		return LU_UNAUTHORIZED;
 	unsigned missing = scopes & ~request->principal.scopes;
 	if (missing) {

@@ -1,6 +1,7 @@
 /* Who asks: `Authorization: Bearer lu_…` → principal, through the keyring (store/keyring.h). Called by the server
- * before a handler whose route needs scopes: 401 unauthorized, 403 forbidden (naming the scope). A connection
- * remembers its last key while the keyring's generation stands, so a kept-alive client is hashed once.
+ * before a handler whose route needs scopes: 400 malformed_request (two fields), 401 unauthorized, 403 forbidden
+ * (naming the scope), 503 database_unavailable (the keyring is not fresh and the route does more than read). A
+ * connection remembers its last key while the keyring's generation stands, so a kept-alive client is hashed once.
  */
 #ifndef HTTP_AUTH_H
 #define HTTP_AUTH_H
@@ -10,7 +11,7 @@
 
 /* The keyring the server asks; set once before server_start. */
 void auth_use(struct keyring *keyring);
-/* The server's question before a handler: LU_UNAUTHORIZED, LU_FORBIDDEN, with *ret_why (for the request's life). */
+/* The server's question before a handler: LU_OK or one of these four, with *ret_why (for the request's life). */
 enum lu_error auth_check(struct request *request, unsigned scopes, const char **ret_why) LU_MUST_CHECK;
 /* Valid in handlers of routes with scopes. */
 const struct principal *request_principal(const struct request *request);

@@ -149,6 +149,19 @@ struct text request_param(const struct request *request, size_t i)
 	return request->params[i];
 }
 
+static bool is_named(const struct http_field *field, const char *name, size_t size)
+{
+	return field->name.size == size && strncasecmp(field->name.data, name, size) == 0;
+}
+
+size_t request_header_count(const struct request *request, const char *name)
+{
+	size_t count = 0, size = strlen(name);
+	for (size_t i = 0; i < request->head.field_count; i++)
+		count += is_named(&request->head.fields[i], name, size);
+	return count;
+}
+
 bool request_header(const struct request *request, const char *name, struct text *ret_value)
 {
 	size_t size = strlen(name);
@@ -156,7 +169,7 @@ bool request_header(const struct request *request, const char *name, struct text
 	bool found = false;
 	for (size_t i = 0; i < request->head.field_count; i++) {
 		const struct http_field *field = &request->head.fields[i];
-		if (field->name.size != size || strncasecmp(field->name.data, name, size) != 0)
+		if (!is_named(field, name, size))
 			continue;
 		if (!found)
 			value = field->value;

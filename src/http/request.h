@@ -38,6 +38,8 @@ struct text request_path(const struct request *request);
 struct text request_param(const struct request *request, size_t i);
 /* A header by its name, case-insensitive; false if absent. Several fields of one name are joined by ", ". */
 bool request_header(const struct request *request, const char *name, struct text *ret_value);
+/* The number of fields of this name: a header that is no list must not come twice. */
+size_t request_header_count(const struct request *request, const char *name);
 /* The body bytes, complete. */
 struct text request_body(const struct request *request);
 /* The body as JSON, parsed once and freed with the request; content type checked. On error *ret_why says why. */

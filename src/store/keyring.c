@@ -1,7 +1,7 @@
 /* The keyring: a sorted table behind a read-write lock.
  *
  * Happy path: a connection's first request takes the read lock for one binary search; its later requests compare
- * generations only. Failure modes: an unknown key is false; out of memory is CHECKed.
+ * generations only, and the clock. Failure modes: an unknown key is false; out of memory is CHECKed.
  */
 #include "store/keyring.h"
 
@@ -11,12 +11,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 struct keyring {
 	pthread_rwlock_t lock;
 	struct keyring_entry *entries; /* by sha256 */
 	size_t count;
 	_Atomic uint64_t generation;
+	_Atomic int64_t until_ns; /* 0: never extended */
 };
 
 static int compare(const void *a, const void *b)
@@ -79,4 +81,17 @@ bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct prin
 		*ret_principal = entry->principal;
 	pthread_rwlock_unlock(&keyring->lock);
 	return entry != NULL;
+}
+
+void keyring_extend(struct keyring *keyring, int64_t until_ns)
+{
+	CHECK(until_ns > 0);
+	/* Behind keyring_replace() in program order: who sees the new moment sees the keys it vouches for. */
+	atomic_store_explicit(&keyring->until_ns, until_ns, memory_order_release);
+}
+
+bool keyring_fresh(const struct keyring *keyring)
+{
+	int64_t until_ns = atomic_load_explicit(&keyring->until_ns, memory_order_acquire);
+	return !until_ns || clock_boottime_ns() < until_ns;
 }

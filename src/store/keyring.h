@@ -2,7 +2,9 @@
  *
  * Filled by the keeper of the lease (inventory/epoch.c) whenever the database says that keys changed; read by the
  * http loops. A key that is not here is not valid: creation and revocation are answered by `lastunit key` only after
- * L(1+rho), so that they hold everywhere from then. Thread: any; keyring_replace from one thread at a time.
+ * L(1+rho), so that they hold everywhere from then. For the same reason its entries count only while it is fresh: who
+ * has not been able to ask the database for L may have missed a revocation. Thread: any; keyring_replace and
+ * keyring_extend from one thread at a time.
  */
 #ifndef STORE_KEYRING_H
 #define STORE_KEYRING_H
@@ -22,5 +24,9 @@ void keyring_free(struct keyring *keyring);
 void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count);
 uint64_t keyring_generation(const struct keyring *keyring);
 bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal);
+/* The keys are known to be those of the database until this moment (BOOTTIME ns): (time before the question) + L. */
+void keyring_extend(struct keyring *keyring, int64_t until_ns);
+/* False once that moment is past. Never extended: true. */
+bool keyring_fresh(const struct keyring *keyring);
 
 #endif

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "store/keyring.h"
 
 enum { KEYS = 200, SWAPS = 50000 };
@@ -53,6 +54,22 @@ static void every_swap_raises_the_generation(void **state)
 	uint64_t before = keyring_generation(keyring);
 	keyring_replace(keyring, NULL, 0);
 	assert_true(keyring_generation(keyring) > before);
+	keyring_free(keyring);
+}
+
+/* A revocation that could not be heard of must not be missed for longer than the lease. */
+static void its_keys_count_only_until_the_moment_last_given(void **state)
+{
+	struct keyring *keyring = keyring_new();
+	assert_true(keyring_fresh(keyring)); /* never extended: nobody reads the database for it */
+	keyring_extend(keyring, clock_boottime_ns() + INT64_C(3600) * 1000000000);
+	assert_true(keyring_fresh(keyring));
+	keyring_extend(keyring, clock_boottime_ns());
+	assert_false(keyring_fresh(keyring));
+	keyring_replace(keyring, NULL, 0); /* new keys alone say nothing of when they were read */
+	assert_false(keyring_fresh(keyring));
+	keyring_extend(keyring, clock_boottime_ns() + INT64_C(3600) * 1000000000);
+	assert_true(keyring_fresh(keyring));
 	keyring_free(keyring);
 }
 
@@ -100,6 +117,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_is_found_while_it_is_in_the_table),
 		cmocka_unit_test(every_swap_raises_the_generation),
+		cmocka_unit_test(its_keys_count_only_until_the_moment_last_given),
 		cmocka_unit_test(a_look_up_is_never_older_than_the_generation_read_before_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

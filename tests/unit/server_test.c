@@ -213,6 +213,7 @@ static const struct route routes[] = {
 	{HTTP_METHOD_GET, "/fields", 0, handle_fields},
 	{HTTP_METHOD_GET, "/status/{}", 0, handle_status},
 	{HTTP_METHOD_GET, "/secret", SCOPE_READ | SCOPE_STOCK, handle_secret},
+	{HTTP_METHOD_GET, "/look", SCOPE_READ, handle_secret},
 	{HTTP_METHOD_GET, "/loop", 0, handle_loop},
 	{HTTP_METHOD_GET, "/shortage", 0, handle_shortage},
 	{HTTP_METHOD_GET, "/overload", 0, handle_overload},
@@ -566,12 +567,15 @@ static void a_route_with_scopes_wants_a_key_that_has_them_all(void **state)
 	assert_problem(&answer, 401, "unauthorized");
 	assert_string_equal(http_answer_field(&answer, "WWW-Authenticate"), "Bearer");
 	static const char *const bad[] = {"Authorization: Bearer lu_wrong\r\n", "Authorization: Basic lu_full\r\n",
-	                                  "Authorization: Bearer\r\n", "Authorization: lu_full\r\n",
-	                                  "Authorization: Bearer lu_full\r\nAuthorization: Bearer lu_full\r\n"};
+	                                  "Authorization: Bearer\r\n", "Authorization: lu_full\r\n"};
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		assert_call(&client, "GET", "/secret", bad[i], NULL, 401, &answer);
 		assert_problem(&answer, 401, "unauthorized");
 	}
+	/* two programs could each believe another of them */
+	assert_call(&client, "GET", "/secret", "Authorization: Bearer lu_full\r\nauthorization: Bearer lu_full\r\n", NULL,
+	            400, &answer);
+	assert_problem(&answer, 400, "malformed_request");
 	client.key = "lu_less";
 	assert_call(&client, "GET", "/secret", NULL, NULL, 403, &answer);
 	assert_problem(&answer, 403, "forbidden");
@@ -601,6 +605,33 @@ static void a_revoked_key_is_forgotten_by_connections_that_used_it(void **state)
 	assert_string_equal(answer.body, "9");
 	keyring_replace(place->keyring, NULL, 0);
 	assert_call(&client, "GET", "/secret", NULL, NULL, 401, &answer);
+	http_answer_done(&answer);
+	http_client_done(&client);
+}
+
+static void a_keyring_that_is_not_fresh_opens_only_what_is_read(void **state)
+{
+	struct place *place = *state;
+	struct http_client client = client_of(state);
+	struct http_answer answer = {0};
+	client.key = "lu_full";
+	keyring_extend(place->keyring, deadline_in_ms(3600000));
+	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
+	/* the connection remembers its key, and that does not help it */
+	keyring_extend(place->keyring, clock_boottime_ns());
+	assert_call(&client, "GET", "/secret", NULL, NULL, 503, &answer);
+	assert_problem(&answer, 503, "database_unavailable");
+	assert_string_equal(http_answer_field(&answer, "Retry-After"), "1");
+	assert_call(&client, "GET", "/look", NULL, NULL, 200, &answer);
+	client.key = "lu_wrong";
+	assert_call(&client, "GET", "/look", NULL, NULL, 401, &answer);
+	/* it may have been made since: that it is not known means nothing */
+	assert_call(&client, "GET", "/secret", NULL, NULL, 503, &answer);
+	client.key = NULL;
+	assert_call(&client, "GET", "/secret", NULL, NULL, 401, &answer);
+	client.key = "lu_full";
+	keyring_extend(place->keyring, deadline_in_ms(3600000));
+	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
 	http_answer_done(&answer);
 	http_client_done(&client);
 }
@@ -1257,6 +1288,7 @@ int main(void)
 		TEST(other_paths_and_methods_are_told_so),
 		TEST(a_route_with_scopes_wants_a_key_that_has_them_all),
 		TEST(a_revoked_key_is_forgotten_by_connections_that_used_it),
+		TEST(a_keyring_that_is_not_fresh_opens_only_what_is_read),
 		TEST(pipelined_answers_keep_their_order),
 		TEST(a_long_pipeline_is_answered_whole),
 		TEST(a_client_that_pipelines_without_end_is_no_longer_read),
