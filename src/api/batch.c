@@ -1,7 +1,14 @@
 /* A batch: up to 1,000 operations in one request, each answered by itself. A till's offline queue.
  *
- * Happy path: every entry is decoded by itself and submitted at once, in order; the inventory batches them as it likes.
- * When the last is answered, the results are written in the order of the entries.
+ * Happy path: every entry is decoded by itself, and they are submitted in waves. Within a wave the entries run side by
+ * side, in their order on every SKU, and the inventory batches them as it likes; the next wave begins when all of this
+ * one are answered. When the last is, the results are written in the order of the entries.
+ *
+ * Why waves: the queue keeps the order of entries that name their SKUs. One that names an object (cancel, commit,
+ * release, extend, `releases`, `replaces`) has its lines read first, and what comes behind it would be in the queue
+ * before it. The results are those of running the entries one after the other: what shares a wave either names SKUs
+ * only, or only ends objects that are not the same one, of which none stands in another's way.
+ *
  * Failure modes: an entry that is not valid, or may not be done by this key, gets its own problem and does not hinder
  * its neighbours. Entries of one key run one after the other, as in two requests.
  *
@@ -10,6 +17,8 @@
 #include "api/call.h"
 #include "api/handlers.h"
 #include "api/render.h"
+#include "base/id.h"
+#include "base/text.h"
 #include "http/auth.h"
 #include "http/problem.h"
 
@@ -21,11 +30,13 @@ struct entry {
 	struct call call;
 	struct arena arena;
 	struct batch *batch;
+	struct fault fault; /* why it was refused undone */
 };
 
 struct batch {
 	struct request *request;
-	size_t waiting; /* entries not yet answered, and one while they are being submitted */
+	size_t waiting; /* submitted and not yet answered */
+	size_t next;    /* the first that is not yet submitted */
 	size_t count;
 	struct entry entries[];
 };
@@ -50,10 +61,8 @@ static void write_result(struct json_writer *w, struct entry *entry)
 	json_object_close(w);
 }
 
-static void one_less(struct batch *batch)
+static void reply_results(struct batch *batch)
 {
-	if (--batch->waiting)
-		return;
 	struct request *request = batch->request;
 	struct json_writer w = json_writer(loop_out(loop_of(request)));
 	json_object_open(&w);
@@ -68,11 +77,6 @@ static void one_less(struct batch *batch)
 	request_reply_json(request, 200, w.out);
 }
 
-static void on_answer(struct call *call)
-{
-	one_less(((struct entry *)call)->batch); /* its first member */
-}
-
 /* May this key do it? The route asked for `sell` already. */
 static bool allowed(const struct operation *operation, struct fault *ret_fault)
 {
@@ -82,24 +86,81 @@ static bool allowed(const struct operation *operation, struct fault *ret_fault)
 	return false;
 }
 
-static void submit(struct entry *entry, struct request *request, const json_t *value)
+static void decode(struct entry *entry, struct request *request, const json_t *value)
 {
 	struct operation *operation = &entry->call.operation;
-	struct fault fault = {0};
+	struct fault *fault = &entry->fault;
 	/* What is refused before it has a kind is answered like a checkout. */
 	enum operation_kind kind = OPERATION_CHECKOUT;
-	bool known = body_operation_kind(value, &entry->arena, &kind, &fault);
+	bool known = body_operation_kind(value, &entry->arena, &kind, fault);
 	call_init(&entry->call, request, kind, &entry->arena);
-	if (known && body_decode(value, BODY_OF_BATCH, operation, &fault) && allowed(operation, &fault)) {
-		if (!operation->client_key && call_key_required(kind))
-			fault.error = LU_IDEMPOTENCY_KEY_REQUIRED;
-		else
-			fault.error = call_submit(&entry->call, on_answer, &fault.detail);
-	}
-	if (fault.error) {
-		operation->verdict = (struct verdict){.error = fault.error, .detail = fault.detail};
-		one_less(entry->batch);
-	}
+	if (known && body_decode(value, BODY_OF_BATCH, operation, fault) && allowed(operation, fault) &&
+	    !operation->client_key && call_key_required(kind))
+		fault->error = LU_IDEMPOTENCY_KEY_REQUIRED;
+}
+
+/* --- waves -------------------------------------------------------------------------------------------------------- */
+
+static bool names_object(const struct operation *operation)
+{
+	return !uuid_is_nil(&operation->target) || !uuid_is_nil(&operation->other);
+}
+
+static bool share_key(const struct operation *a, const struct operation *b)
+{
+	return a->client_key && b->client_key && text_equal(a->key, b->key);
+}
+
+/* May `later` run beside `earlier`? */
+static bool side_by_side(const struct operation *earlier, const struct operation *later)
+{
+	if (!names_object(earlier) && !names_object(later))
+		return true; /* the queue keeps them in order where it matters */
+	/* A cart that ends a hold takes units as well: it has a wave of its own. */
+	return !uuid_is_nil(&earlier->target) && !uuid_is_nil(&later->target) &&
+	       !uuid_equal(&earlier->target, &later->target) && !share_key(earlier, later);
+}
+
+/* The end of the wave that begins at `from`. What was refused is in nobody's way. */
+static size_t wave_end(const struct batch *batch, size_t from)
+{
+	for (size_t end = from + 1; end < batch->count; end++)
+		for (size_t i = from; i < end && !batch->entries[end].fault.error; i++)
+			if (!batch->entries[i].fault.error &&
+			    !side_by_side(&batch->entries[i].call.operation, &batch->entries[end].call.operation))
+				return end;
+	return batch->count;
+}
+
+static void on_answer(struct call *call);
+
+static void submit(struct entry *entry)
+{
+	struct fault *fault = &entry->fault;
+	if (!fault->error)
+		fault->error = call_submit(&entry->call, on_answer, &fault->detail);
+	if (fault->error)
+		entry->call.operation.verdict = (struct verdict){.error = fault->error, .detail = fault->detail};
+	else
+		entry->batch->waiting++;
+}
+
+/* Submits the next wave. Of one that was refused whole no answer comes: then the one behind it. */
+static void go_on(struct batch *batch)
+{
+	while (!batch->waiting && batch->next < batch->count)
+		for (size_t end = wave_end(batch, batch->next); batch->next < end; batch->next++)
+			submit(&batch->entries[batch->next]);
+	if (!batch->waiting)
+		reply_results(batch);
+}
+
+/* On the loop, never from inside call_submit(). */
+static void on_answer(struct call *call)
+{
+	struct batch *batch = ((struct entry *)call)->batch; /* its first member */
+	if (!--batch->waiting)
+		go_on(batch);
 }
 
 void batch_post(struct request *request)
@@ -118,12 +179,11 @@ void batch_post(struct request *request)
 	struct batch *batch = arena_alloc(arena, sizeof *batch + count * sizeof batch->entries[0]);
 	batch->request = request;
 	batch->count = count;
-	batch->waiting = count + 1;
 	for (size_t i = 0; i < count; i++) {
 		struct entry *entry = &batch->entries[i];
 		arena_init(&entry->arena, ENTRY_BYTES);
 		entry->batch = batch;
-		submit(entry, request, json_array_get(operations, i));
+		decode(entry, request, json_array_get(operations, i));
 	}
-	one_less(batch);
+	go_on(batch);
 }
