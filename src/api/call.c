@@ -35,7 +35,12 @@ void reply_fault(struct request *request, const struct fault *fault)
 
 bool sees_all(const struct principal *principal)
 {
-	return principal->scopes & (SCOPE_ORDERS | SCOPE_ADMIN);
+	return principal->scopes & SCOPE_ORDERS;
+}
+
+bool sees_object_of(const struct principal *principal, int64_t owner_id)
+{
+	return principal->id == owner_id || sees_all(principal);
 }
 
 /* --- operations --------------------------------------------------------------------------------------------------- */
@@ -97,6 +102,12 @@ static bool take_key(struct call *call)
 	struct text header, key;
 	struct fault fault;
 	if (request_header(call->request, "Idempotency-Key", &header)) {
+		/* Joined they would be a third key, that the client knows nothing of. */
+		if (request_header_count(call->request, "Idempotency-Key") > 1) {
+			problem_reply(call->request, LU_MALFORMED_REQUEST,
+			              TEXT("The header `Idempotency-Key` comes more than once; send one."));
+			return false;
+		}
 		if (!body_key_header(header, operation->arena, &key, &fault)) {
 			reply_fault(call->request, &fault);
 			return false;

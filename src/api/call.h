@@ -78,8 +78,9 @@ bool take_query_sku(struct request *request, const char *name, struct text *ret_
 /* A free text of at most 255 bytes; data NULL if absent. */
 bool take_query_text(struct request *request, const char *name, struct text *ret_text) LU_MUST_CHECK;
 
-/* May this principal see the objects of others? */
+/* Whose objects a principal sees: its own, and with the scope `orders`, which is also what lets it end them, all. */
 bool sees_all(const struct principal *principal);
+bool sees_object_of(const struct principal *principal, int64_t owner_id);
 void reply_fault(struct request *request, const struct fault *fault);
 
 #define PAGE_ITEMS 100 /* without `limit` */

@@ -53,9 +53,8 @@ static enum lu_error read_checkout(struct query *query, struct pg *pg)
 static void on_checkout(struct ask *ask)
 {
 	struct shown *shown = (struct shown *)ask;
-	const struct principal *principal = request_principal(ask->request);
 	const struct checkout *found = shown->checkout;
-	if (!found || (found->principal_id != principal->id && !sees_all(principal))) {
+	if (!found || !sees_object_of(request_principal(ask->request), found->principal_id)) {
 		problem_reply(ask->request, LU_UNKNOWN_CHECKOUT, (struct text){0});
 		return;
 	}

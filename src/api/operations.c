@@ -107,6 +107,26 @@ static void add_prose(struct buffer *out, const char *prose)
 	}
 }
 
+/* What a client wants to know before it tries again: what its key is worth after this answer. */
+static const char *key_advice(enum lu_error error)
+{
+	if (lu_error_stored(error))
+		return "This was decided in the transaction: the same idempotency key is answered the same again.";
+	switch (error) {
+	case LU_OUTCOME_UNKNOWN:
+		return "It may have been done, and then its answer is stored under the idempotency key: the same key tells. A new "
+		       "key could do it twice.";
+	case LU_IDEMPOTENCY_IN_FLIGHT:
+		return "Another request with this idempotency key is running; what it is answered may be stored under the key, and "
+		       "the same key tells. A new key could do it twice.";
+	case LU_IDEMPOTENCY_CONFLICT:
+		return "Nothing was done. The first answer of this idempotency key stays stored: the request it was given for is "
+		       "answered so again.";
+	default:
+		return "Nothing is stored under the idempotency key of a request that was answered so.";
+	}
+}
+
 void problem_page_get(struct request *request)
 {
 	struct text code = request_param(request, 0);
@@ -127,10 +147,7 @@ void problem_page_get(struct request *request)
 	buffer_add_format(out, "<h1>%s</h1>\n<p><code>%s</code>, HTTP status %d</p>\n<p>", lu_error_title(error),
 	                  lu_error_code(error), lu_error_status(error));
 	add_prose(out, lu_error_mend(error));
-	buffer_add_format(out, "</p>\n<p>%s</p>\n",
-	                  lu_error_stored(error)
-	                      ? "This was decided in the transaction: the same idempotency key is answered the same again."
-	                      : "Nothing is stored under the idempotency key of a request that was answered so.");
+	buffer_add_format(out, "</p>\n<p>%s</p>\n", key_advice(error));
 	page_reply(request, out);
 }
 

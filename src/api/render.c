@@ -239,17 +239,19 @@ void render_adjustment(struct json_writer *w, const struct verdict *verdict)
 /* --- SKUs and their ledger ---------------------------------------------------------------------------------------- */
 
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
-                const struct text *names, size_t name_count)
+                const struct sku_names *names)
 {
 	json_object_open(w);
 	member_text(w, "sku", code);
 	if (titles_json.data) {
 		json_key(w, "titles");
 		json_put_raw(w, titles_json);
+	}
+	if (names) {
 		json_key(w, "names");
 		json_array_open(w);
-		for (size_t i = 0; i < name_count; i++)
-			json_put_text(w, names[i]);
+		for (size_t i = 0; i < names->count; i++)
+			json_put_text(w, names->names[i]);
 		json_array_close(w);
 	}
 	member_int(w, "on_hand", figures->on_hand);

@@ -26,9 +26,13 @@ enum reservation_state reservation_state_at(const struct reservation *reservatio
 const char *reservation_state_name(enum reservation_state state);
 bool reservation_state_parse(struct text name, enum reservation_state *ret_state) LU_MUST_CHECK;
 void render_adjustment(struct json_writer *w, const struct verdict *verdict);
-/* titles_json with data NULL: titles and names are not known and are left out. */
+struct sku_names {
+	const struct text *names;
+	size_t count;
+};
+/* titles_json with data NULL, names NULL: they are not known and are left out. */
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
-                const struct text *names, size_t name_count);
+                const struct sku_names *names);
 void render_ledger_row(struct json_writer *w, const struct ledger_row *row);
 
 /* The answer to an operation that was not refused, SKU_PUT excepted. */

@@ -2,6 +2,8 @@
  *
  * Happy path: PUT submits what was given and answers the whole SKU: its figures from the verdict, and the titles and
  * names read behind it, because the verdict knows only those that were given. GET reads one row or a page.
+ * A replayed PUT repeats the old answer: the titles and names are then those of the request, which its fingerprint
+ * says is the first one again, and not what they are today.
  * Failure modes: if the titles cannot be read after a PUT that was done, it is answered without them: a change that
  * is durable is never called failed.
  */
@@ -33,7 +35,8 @@ static enum lu_error read_skus(struct query *query, struct pg *pg)
 
 static void render_row(struct json_writer *w, const struct sku_page_row *row, const struct figures *figures)
 {
-	render_sku(w, row->code, figures, row->titles_json, row->names, row->name_count);
+	const struct sku_names names = {row->names, row->name_count};
+	render_sku(w, row->code, figures, row->titles_json, &names);
 }
 
 /* --- PUT ---------------------------------------------------------------------------------------------------------- */
@@ -46,8 +49,26 @@ static void reply_put(const struct call *call, const struct sku_page_row *row)
 	if (row)
 		render_row(&w, row, &after->figures);
 	else
-		render_sku(&w, after->sku, &after->figures, (struct text){0}, NULL, 0);
+		render_sku(&w, after->sku, &after->figures, (struct text){0}, NULL);
 	request_reply_json(call->request, verdict_status(&call->operation), w.out);
+}
+
+/* A member that the request left alone was empty if that call made the SKU. Else it was what it was then, which nobody
+ * knows any more: it is left out. */
+static void reply_replayed(const struct call *call)
+{
+	const struct operation *operation = &call->operation;
+	const struct sku_figures *after = operation->verdict.figures;
+	static const struct sku_change nothing;
+	const struct sku_change *change = operation->sku_change ? operation->sku_change : &nothing;
+	const struct sku_names names = {change->names, change->name_count};
+	bool made = operation->verdict.created;
+	struct text titles = change->titles_given ? change->titles_json : made ? TEXT("{}") : (struct text){0};
+	struct json_writer w = json_writer(loop_out(loop_of(call->request)));
+	CHECK(operation->verdict.figures_count == 1);
+	request_add_header(call->request, "Idempotent-Replayed", TEXT("true"));
+	render_sku(&w, after->sku, &after->figures, titles, change->names_given || made ? &names : NULL);
+	request_reply_json(call->request, verdict_status(operation), w.out);
 }
 
 static void on_described(struct ask *ask)
@@ -67,8 +88,10 @@ static void on_put(struct call *call)
 		call_reply(call);
 		return;
 	}
-	if (call->operation.verdict.replayed)
-		request_add_header(call->request, "Idempotent-Replayed", TEXT("true"));
+	if (call->operation.verdict.replayed) {
+		reply_replayed(call);
+		return;
+	}
 	struct asked *asked = ARENA_NEW(request_arena(call->request), struct asked);
 	asked->put = call;
 	asked->code = call->operation.verdict.figures->sku;

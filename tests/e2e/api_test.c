@@ -83,6 +83,27 @@ static void operators_pages_need_no_key(void **state)
 	problem("not_found", "problem");
 }
 
+/* Who reads "nothing is stored" takes a new key, and sells twice. */
+static void a_problems_page_says_what_its_key_is_worth(void **state)
+{
+	static const struct {
+		const char *code, *says;
+	} pages[] = {
+		{"insufficient_stock", "the same idempotency key is answered the same again"},
+		{"overloaded", "Nothing is stored"},
+		{"outcome_unknown", "It may have been done"},
+		{"idempotency_in_flight", "Another request with this idempotency key is running"},
+		{"idempotency_conflict", "first answer of this idempotency key stays stored"},
+	};
+	for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
+		char path[80];
+		snprintf(path, sizeof path, "/problems/%s", pages[i].code);
+		call(NULL, "GET", path, NULL, NULL, 200);
+		assert_non_null(strstr(answer.body, pages[i].says));
+		assert_int_equal(!strstr(answer.body, "Nothing is stored"), i != 1);
+	}
+}
+
 static void a_key_opens_what_its_scopes_name(void **state)
 {
 	service_create_sku(&service, "KEYS", 1);
@@ -107,6 +128,21 @@ static void unknown_routes_and_methods_are_told(void **state)
 	assert_non_null(strstr(answer_header(&answer, "Allow"), "PUT"));
 	call(service.key_admin, "OPTIONS", "/v1/checkouts", NULL, NULL, 204);
 	assert_non_null(strstr(answer_header(&answer, "Allow"), "POST"));
+}
+
+static void a_key_sent_twice_is_no_key(void **state)
+{
+	service_create_sku(&service, "TWICE", 5);
+	const char *body = "{\"lines\":[{\"sku\":\"TWICE\",\"quantity\":1}]}";
+	call(service.key_web, "POST", "/v1/checkouts", "Idempotency-Key: k1\r\nidempotency-key: k2\r\n", body, 400);
+	problem("malformed_request", "Idempotency-Key");
+	call(service.key_web, "POST", "/v1/checkouts", "Idempotency-Key: k1\r\nIdempotency-Key: k1\r\n", body, 400);
+	/* service_call() adds the key of its second parameter */
+	char second[120];
+	snprintf(second, sizeof second, "Authorization: Bearer %s\r\n", service.key_pos);
+	call(service.key_web, "GET", "/v1/availability/TWICE", second, NULL, 400);
+	problem("malformed_request", "Authorization");
+	assert_int_equal(service_see(&service, "TWICE").available, 5);
 }
 
 /* --- SKUs --------------------------------------------------------------------------------------------------------- */
@@ -143,6 +179,33 @@ static void a_sku_is_created_once_and_changed_often(void **state)
 	call(service.key_admin, "PUT", "/v1/skus/EMPTY", NULL, NULL, 201);
 	assert_int_equal(answer_int(&answer, "on_hand"), 0);
 	assert_true(json_is_true(answer_at(&answer, "tracked")));
+}
+
+static void a_replayed_put_repeats_its_titles(void **state)
+{
+	static const char key[] = "Idempotency-Key: spoon\r\n", more[] = "Idempotency-Key: spoon-2\r\n";
+	const char *made = "{\"on_hand\":1,\"titles\":{\"en\":\"Spoon\",\"de\":\"Löffel\"}}", *named = "{\"names\":[\"a\"]}";
+	call(service.key_admin, "PUT", "/v1/skus/SPOON", key, made, 201);
+	json_t *first = json_incref(answer.json);
+	call(service.key_admin, "PUT", "/v1/skus/SPOON", more, named, 200);
+	put("/v1/skus/SPOON", "{\"titles\":{\"en\":\"Ladle\"},\"names\":[\"b\"]}", 200);
+	/* It was made by that call, so all of it is known: what was not given was empty. */
+	call(service.key_admin, "PUT", "/v1/skus/SPOON", key, made, 201);
+	assert_string_equal(answer_header(&answer, "Idempotent-Replayed"), "true");
+	assert_true(json_equal(answer.json, first));
+	json_decref(first);
+	/* What was not given to a change was as it was then, which nobody knows any more: better nothing than today's. */
+	call(service.key_admin, "PUT", "/v1/skus/SPOON", more, named, 200);
+	assert_string_equal(answer_header(&answer, "Idempotent-Replayed"), "true");
+	assert_string_equal(answer_string(&answer, "names.0"), "a");
+	assert_null(answer_at(&answer, "titles"));
+	get("/v1/skus/SPOON", 200);
+	assert_string_equal(answer_string(&answer, "titles.en"), "Ladle");
+	for (int i = 0; i < 2; i++) {
+		call(service.key_admin, "PUT", "/v1/skus/SPOON-NO-BODY", "Idempotency-Key: spoon-3\r\n", NULL, 201);
+		assert_int_equal(json_object_size(answer_at(&answer, "titles")), 0);
+		assert_true(json_is_array(answer_at(&answer, "names")));
+	}
 }
 
 static void skus_come_in_pages_by_code(void **state)
@@ -444,6 +507,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operators_pages_need_no_key),
+		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),
+		cmocka_unit_test(a_key_sent_twice_is_no_key),
+		cmocka_unit_test(a_replayed_put_repeats_its_titles),
 		cmocka_unit_test(a_key_opens_what_its_scopes_name),
 		cmocka_unit_test(unknown_routes_and_methods_are_told),
 		cmocka_unit_test(a_sku_is_created_once_and_changed_often),

@@ -184,13 +184,13 @@ static void a_sku_shows_its_row(void **state)
 	struct figures figures = {.version = 4, .on_hand = 10, .reserved = 1, .safety_stock = 2, .tracked = true};
 	struct text names[] = {TEXT("cup"), TEXT("mug")};
 	struct json_writer w = fresh();
-	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), names, 2);
+	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), &(struct sku_names){names, 2});
 	assert_out(
 		"{\"sku\":\"A\",\"titles\":{\"en\":\"Cup\"},\"names\":[\"cup\",\"mug\"],\"on_hand\":10,\"reserved\":1,"
 		"\"safety_stock\":2,\"tracked\":true,\"available\":7,\"version\":4}");
 	w = fresh();
 	figures.tracked = false;
-	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL, 0);
+	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL);
 	assert_out(
 		"{\"sku\":\"A\",\"on_hand\":10,\"reserved\":1,\"safety_stock\":2,\"tracked\":false,\"available\":null,"
 		"\"version\":4}");
