@@ -115,13 +115,13 @@ static const char *key_advice(enum lu_error error)
 	switch (error) {
 	case LU_OUTCOME_UNKNOWN:
 		return "It may have been done, and then its answer is stored under the idempotency key: the same key tells. A new "
-		       "key could do it twice.";
+			   "key could do it twice.";
 	case LU_IDEMPOTENCY_IN_FLIGHT:
 		return "Another request with this idempotency key is running; what it is answered may be stored under the key, and "
-		       "the same key tells. A new key could do it twice.";
+			   "the same key tells. A new key could do it twice.";
 	case LU_IDEMPOTENCY_CONFLICT:
 		return "Nothing was done. The first answer of this idempotency key stays stored: the request it was given for is "
-		       "answered so again.";
+			   "answered so again.";
 	default:
 		return "Nothing is stored under the idempotency key of a request that was answered so.";
 	}

@@ -9,6 +9,7 @@
 #include "api/call.h"
 #include "api/handlers.h"
 #include "api/render.h"
+#include "base/clock.h"
 #include "http/auth.h"
 #include "http/problem.h"
 #include "store/reservation.h"
@@ -47,6 +48,9 @@ void reservation_extend(struct request *request)
 
 static const struct pg_statement clock_statement = {"api_clock", "SELECT clock_timestamp()"};
 
+/* A look does not wait longer than this for the hold it finds due to be expired: somebody may hold its SKUs' rows. */
+#define EXPIRE_MS 1000
+
 struct shown {
 	struct ask ask;
 	struct call call; /* the expiry, if it is due */
@@ -78,8 +82,15 @@ static enum lu_error read_reservation(struct query *query, struct pg *pg)
 	enum lu_error ended = pg_pipe_end(pg, query->deadline_ns);
 	if (!error)
 		error = ended;
-	shown->reservation = !error && count ? rows[0] : NULL;
-	return error ? error : read_clock(pg, query->deadline_ns, &shown->now_us);
+	int64_t now_us = 0;
+	if (!error)
+		error = read_clock(pg, query->deadline_ns, &now_us);
+	/* All of it or nothing: the second read may fail, and then the first one still stands. */
+	if (!error) {
+		shown->reservation = count ? rows[0] : NULL;
+		shown->now_us = now_us;
+	}
+	return error;
 }
 
 static void reply_shown(struct shown *shown)
@@ -92,10 +103,17 @@ static void reply_shown(struct shown *shown)
 
 static void on_reservation(struct ask *ask);
 
-/* Whatever came of the expiry, the row tells it: another may have ended or extended the hold first. */
+static void on_not_read_again(struct ask *ask)
+{
+	reply_shown((struct shown *)ask);
+}
+
+/* Whatever came of the expiry, the row tells it: another may have ended the hold first. If it is still there, or
+ * cannot be read now, it is due all the same, and shown so. */
 static void on_expired(struct call *call)
 {
 	struct shown *shown = (struct shown *)((char *)call - offsetof(struct shown, call));
+	shown->ask.on_error = on_not_read_again;
 	ask_run(&shown->ask, read_reservation, on_reservation);
 }
 
@@ -105,6 +123,9 @@ static void expire(struct shown *shown)
 	shown->expired_by_us = true;
 	call_init(&shown->call, shown->ask.request, OPERATION_EXPIRE, shown->ask.query.arena);
 	shown->call.operation.target = shown->id;
+	int64_t soon_ns = deadline_in_ms(EXPIRE_MS);
+	if (shown->call.operation.deadline_ns > soon_ns)
+		shown->call.operation.deadline_ns = soon_ns;
 	if (call_submit(&shown->call, on_expired, &detail))
 		reply_shown(shown);
 }
@@ -112,9 +133,8 @@ static void expire(struct shown *shown)
 static void on_reservation(struct ask *ask)
 {
 	struct shown *shown = (struct shown *)ask;
-	const struct principal *principal = request_principal(ask->request);
 	const struct reservation *found = shown->reservation;
-	if (!found || (found->principal_id != principal->id && !sees_all(principal))) {
+	if (!found || !sees_object_of(request_principal(ask->request), found->principal_id)) {
 		problem_reply(ask->request, LU_UNKNOWN_RESERVATION, (struct text){0});
 		return;
 	}

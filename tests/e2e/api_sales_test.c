@@ -517,16 +517,17 @@ static void a_batch_is_done_in_its_order(void **state)
 	post("/v1/checkouts", "{\"lines\":[{\"sku\":\"TURN\",\"quantity\":1}]}", 201);
 	for (int i = 0; i < ROUNDS; i++) {
 		snprintf(sold, sizeof sold, "%s", answer_string(&answer, i ? "results.2.body.id" : "id"));
-		snprintf(body, sizeof body,
-		         "{\"operations\":["
-		         "{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN\",\"quantity\":1}]},"
-		         "{\"operation\":\"cancel\",\"checkout_id\":\"%s\",\"idempotency_key\":\"%s\"},"
-		         "{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN\",\"quantity\":1}]},"
-		         "{\"operation\":\"release\",\"reservation_id\":\"%s\"},"
-		         "{\"operation\":\"commit\",\"reservation_id\":\"%s\"},"
-		         "{\"operation\":\"reserve\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN-2\",\"quantity\":1}],"
-		         "\"ttl_seconds\":600}]}",
-		         service_new_key(), sold, service_new_key(), service_new_key(), held, held, service_new_key());
+		snprintf(
+			body, sizeof body,
+			"{\"operations\":["
+			"{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN\",\"quantity\":1}]},"
+			"{\"operation\":\"cancel\",\"checkout_id\":\"%s\",\"idempotency_key\":\"%s\"},"
+			"{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN\",\"quantity\":1}]},"
+			"{\"operation\":\"release\",\"reservation_id\":\"%s\"},"
+			"{\"operation\":\"commit\",\"reservation_id\":\"%s\"},"
+			"{\"operation\":\"reserve\",\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"TURN-2\",\"quantity\":1}],"
+			"\"ttl_seconds\":600}]}",
+			service_new_key(), sold, service_new_key(), service_new_key(), held, held, service_new_key());
 		batch(service.key_web, body, 200);
 		static const int expected[] = {409, 200, 201, 200, 409, 201};
 		for (int j = 0; j < 6; j++) {

@@ -184,7 +184,8 @@ static void a_sku_is_created_once_and_changed_often(void **state)
 static void a_replayed_put_repeats_its_titles(void **state)
 {
 	static const char key[] = "Idempotency-Key: spoon\r\n", more[] = "Idempotency-Key: spoon-2\r\n";
-	const char *made = "{\"on_hand\":1,\"titles\":{\"en\":\"Spoon\",\"de\":\"Löffel\"}}", *named = "{\"names\":[\"a\"]}";
+	const char *made = "{\"on_hand\":1,\"titles\":{\"en\":\"Spoon\",\"de\":\"Löffel\"}}",
+			   *named = "{\"names\":[\"a\"]}";
 	call(service.key_admin, "PUT", "/v1/skus/SPOON", key, made, 201);
 	json_t *first = json_incref(answer.json);
 	call(service.key_admin, "PUT", "/v1/skus/SPOON", more, named, 200);

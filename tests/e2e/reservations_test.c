@@ -35,16 +35,18 @@ static void state_is(const char *id, const char *status)
 /* Every live hold on these SKUs is due from now on. */
 static void make_due(const char *like)
 {
-	shop_sql("WITH due AS (UPDATE lastunit.hold h SET expires_at = clock_timestamp() FROM lastunit.sku s"
-	         " WHERE s.id = h.sku_id AND s.code LIKE '%s' RETURNING h.reservation_id)"
-	         " UPDATE lastunit.reservation SET expires_at = clock_timestamp() WHERE id IN (SELECT reservation_id FROM due)",
-	         like);
+	shop_sql(
+		"WITH due AS (UPDATE lastunit.hold h SET expires_at = clock_timestamp() FROM lastunit.sku s"
+		" WHERE s.id = h.sku_id AND s.code LIKE '%s' RETURNING h.reservation_id)"
+		" UPDATE lastunit.reservation SET expires_at = clock_timestamp() WHERE id IN (SELECT reservation_id FROM due)",
+		like);
 }
 
 /* The clock that judges says that it is past its time. */
 static void wait_past(const char *id)
 {
-	shop_wait_sql(shop_text("SELECT expires_at <= clock_timestamp() FROM lastunit.reservation WHERE id = '%s'", id), "t");
+	shop_wait_sql(shop_text("SELECT expires_at <= clock_timestamp() FROM lastunit.reservation WHERE id = '%s'", id),
+	              "t");
 }
 
 static const char *replacing(const char *id, const char *sku, int quantity)
@@ -114,8 +116,8 @@ static void b18_a_committed_hold_gives_nothing_back_but_once_by_cancel(void **st
 	for (int i = 0; i < 2; i++)
 		shop_expect(shop.key_web, "POST", shop_path("checkouts", checkout, "/cancel"), "Idempotency-Key: b18-c\r\n",
 		            NULL, 200);
-	shop_expect_post(shop_path("checkouts", checkout, "/cancel"),
-	                 "{\"lines\":[{\"sku\":\"B18\",\"quantity\":5}]}", 409);
+	shop_expect_post(shop_path("checkouts", checkout, "/cancel"), "{\"lines\":[{\"sku\":\"B18\",\"quantity\":5}]}",
+	                 409);
 	shop_expect_problem("exceeds_sold", "B18: 5 to cancel, 0 left");
 	shop_expect_row("B18", 100, 0);
 	assert_int_equal(service_ledger_count(&shop, "B18", NULL), 4); /* create, reserve, commit, cancel */
@@ -208,7 +210,8 @@ static void b21_twenty_thousand_holds_that_end_at_once_are_each_freed_once(void 
 	int64_t since_ms = shop_now_ms();
 	make_due("B21-MANY-%");
 	shop_wait_sql("SELECT sum(reserved) FROM lastunit.sku WHERE code LIKE 'B21-MANY-%'", "0");
-	printf("%d holds that ended at once were freed in %lld ms\n", batches * 1000, (long long)(shop_now_ms() - since_ms));
+	printf("%d holds that ended at once were freed in %lld ms\n", batches * 1000,
+	       (long long)(shop_now_ms() - since_ms));
 	crowd_end(watchers);
 	assert_string_equal(watched.complaint, "");
 	for (int i = 0; i < B21_SKUS; i += 11)
@@ -216,8 +219,9 @@ static void b21_twenty_thousand_holds_that_end_at_once_are_each_freed_once(void 
 	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id"
 	                              " WHERE s.code LIKE 'B21-MANY-%%' AND reserved_delta = -1"),
 	                 batches * 1000);
-	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.reservation r JOIN lastunit.sku s ON s.id = r.sku_ids[1]"
-	                              " WHERE s.code LIKE 'B21-MANY-%%' AND state = 4"),
+	assert_int_equal(shop_sql_int(
+						 "SELECT count(*) FROM lastunit.reservation r JOIN lastunit.sku s ON s.id = r.sku_ids[1]"
+						 " WHERE s.code LIKE 'B21-MANY-%%' AND state = 4"),
 	                 batches * 1000);
 }
 
@@ -265,16 +269,17 @@ static const char *clock_library(void)
 	close(fd);
 	FILE *compiler = popen(shop_text("cc -shared -fPIC -x c -o %s -", path), "w");
 	assert_non_null(compiler);
-	fputs("#define _GNU_SOURCE\n#include <stdlib.h>\n#include <sys/syscall.h>\n#include <sys/time.h>\n#include <time.h>\n"
-	      "#include <unistd.h>\n"
-	      "static long offset(void) { const char *s = getenv(\"CLOCK_OFFSET_S\"); return s ? atol(s) : 0; }\n"
-	      "int clock_gettime(clockid_t id, struct timespec *t) { int r = (int)syscall(SYS_clock_gettime, id, t);\n"
-	      "	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) t->tv_sec += offset();\n	return r; }\n"
-	      "time_t time(time_t *out) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t);\n"
-	      "	if (out) *out = t.tv_sec;\n	return t.tv_sec; }\n"
-	      "int gettimeofday(struct timeval *restrict v, void *restrict z) { struct timespec t;\n"
-	      "	clock_gettime(CLOCK_REALTIME, &t); v->tv_sec = t.tv_sec; v->tv_usec = t.tv_nsec / 1000; return 0; }\n",
-	      compiler);
+	fputs(
+		"#define _GNU_SOURCE\n#include <stdlib.h>\n#include <sys/syscall.h>\n#include <sys/time.h>\n#include <time.h>\n"
+		"#include <unistd.h>\n"
+		"static long offset(void) { const char *s = getenv(\"CLOCK_OFFSET_S\"); return s ? atol(s) : 0; }\n"
+		"int clock_gettime(clockid_t id, struct timespec *t) { int r = (int)syscall(SYS_clock_gettime, id, t);\n"
+		"	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE) t->tv_sec += offset();\n	return r; }\n"
+		"time_t time(time_t *out) { struct timespec t; clock_gettime(CLOCK_REALTIME, &t);\n"
+		"	if (out) *out = t.tv_sec;\n	return t.tv_sec; }\n"
+		"int gettimeofday(struct timeval *restrict v, void *restrict z) { struct timespec t;\n"
+		"	clock_gettime(CLOCK_REALTIME, &t); v->tv_sec = t.tv_sec; v->tv_usec = t.tv_nsec / 1000; return 0; }\n",
+		compiler);
 	assert_int_equal(pclose(compiler), 0);
 	return path;
 }
@@ -306,9 +311,9 @@ static void hold_lives_by_the_databases_clock(const struct service *skewed, cons
 	                              " WHERE id = '%s'",
 	                              id),
 	                 60);
-	assert_in_range(shop_sql_int("SELECT extract(epoch FROM created_at)::bigint FROM lastunit.reservation WHERE id = '%s'",
-	                             id),
-	                before, after);
+	assert_in_range(
+		shop_sql_int("SELECT extract(epoch FROM created_at)::bigint FROM lastunit.reservation WHERE id = '%s'", id),
+		before, after);
 	state_is(id, "active");
 	assert_string_equal(answer_string(&shop_answer, "expires_at"), expires);
 	assert_int_equal(service_end(skewed, shop.key_web, id, "commit"), 200);
@@ -341,6 +346,54 @@ static void b23_one_clock_writes_the_deadline_and_judges_it(void **state)
 		shop_expect_row(sku, 2, 0);
 	}
 	unlink(library);
+}
+
+/* A stranger's lock keeps the hold from being expired; it has ended all the same, and a look at it need not wait. */
+static void b23_a_due_hold_behind_a_locked_row_is_shown_as_expired(void **state)
+{
+	char id[37];
+	service_create_sku(&shop, "B23-LOCK", 1);
+	reserve(shop.key_web, "B23-LOCK", 1, 600, id);
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN; SELECT 1 FROM lastunit.sku WHERE code = 'B23-LOCK' FOR UPDATE");
+	make_due("B23-LOCK");
+	wait_past(id);
+	state_is(id, "expired");
+	assert_int_equal(answer_int(&shop_answer, "expires_in_seconds"), 0);
+	stranger_say(stranger, "COMMIT");
+	stranger_free(stranger);
+	state_is(id, "expired");
+	shop_wait_sql("SELECT reserved FROM lastunit.sku WHERE code = 'B23-LOCK'", "0");
+	shop_expect_row("B23-LOCK", 1, 0);
+}
+
+/* --- whose is it ------------------------------------------------------------------------------------------------------ */
+
+static void the_scope_admin_does_not_see_what_is_anothers(void **state)
+{
+	static const char key[] = "lu_admin_without_orders";
+	char id[37], sale[37];
+	service_create_sku(&shop, "WHOSE", 2);
+	reserve(shop.key_web, "WHOSE", 1, 600, id);
+	shop_expect_post("/v1/checkouts", "{\"lines\":[{\"sku\":\"WHOSE\",\"quantity\":1}],\"reference\":\"whose\"}", 201);
+	snprintf(sale, sizeof sale, "%s", answer_string(&shop_answer, "id"));
+	/* read, sell, admin */
+	shop_sql(
+		"INSERT INTO lastunit.api_key (sha256, principal_id, prefix, scopes)"
+		" SELECT sha256('%s'), id, 'lu_admi', 1 + 2 + 16 FROM lastunit.principal WHERE name = 'voice' RETURNING 1",
+		key);
+	char code[40];
+	shop_wait_until(shop_ask(&shop, key, "/v1/availability", "{\"skus\":[\"WHOSE\"]}", code) == 200);
+	shop_expect(key, "GET", shop_path("reservations", id, ""), NULL, NULL, 404);
+	shop_expect_problem("unknown_reservation", "orders");
+	shop_expect(key, "POST", shop_path("reservations", id, "/release"), NULL, NULL, 404);
+	shop_expect(key, "GET", shop_path("checkouts", sale, ""), NULL, NULL, 404);
+	shop_expect_problem("unknown_checkout", "orders");
+	shop_expect(key, "GET", "/v1/reservations?sku=WHOSE", NULL, NULL, 200);
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "items")), 0);
+	shop_expect(key, "GET", "/v1/checkouts?reference=whose", NULL, NULL, 200);
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "items")), 0);
+	end_is(id, "release", 200, NULL);
 }
 
 /* --- B25, B27 --------------------------------------------------------------------------------------------------------- */
@@ -461,6 +514,8 @@ int main(void)
 		cmocka_unit_test_teardown(b21_twenty_thousand_holds_that_end_at_once_are_each_freed_once, shop_audit),
 		cmocka_unit_test_teardown(b22_the_clock_is_read_behind_the_lock, shop_audit),
 		cmocka_unit_test_teardown(b23_one_clock_writes_the_deadline_and_judges_it, shop_audit),
+		cmocka_unit_test_teardown(b23_a_due_hold_behind_a_locked_row_is_shown_as_expired, shop_audit),
+		cmocka_unit_test_teardown(the_scope_admin_does_not_see_what_is_anothers, shop_audit),
 		cmocka_unit_test_teardown(b25_ones_own_hold_is_not_in_ones_way, shop_audit),
 		cmocka_unit_test_teardown(b27_stock_is_never_corrected_below_what_is_held, shop_audit),
 		cmocka_unit_test_teardown(b28_one_bad_row_and_one_locked_row_stop_nobody_else, shop_audit),
