@@ -134,8 +134,9 @@ struct operation {
 	uint64_t blocked_claim;  /* the claim of a SKU whose row a stranger holds; 0: none … */
 	struct text blocked_sku; /* … and that SKU */
 	bool keeper;             /* may use the queue's reserved room */
-	unsigned attempts;
-	struct operation *next; /* in the queue */
+	int64_t sequence;        /* of its arrival in the queue */
+	bool outcome_unknown;    /* a COMMIT of it was sent and not answered */
+	struct operation *next;  /* in the queue */
 };
 
 #endif

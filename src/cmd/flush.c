@@ -21,7 +21,7 @@ int cmd_flush(int argc, char **argv)
 			"Closes the cache epoch: from the moment this returns, no instance serves anything that Redis held\n"
 			"before. Reads come from PostgreSQL until the running service opens a new epoch by itself, a few seconds\n"
 			"later. Needed after changes that went past the triggers, never after ordinary SQL.\n",
-		.shared = "database_url lease_ms log_level",
+		.shared = "database_url log_level",
 		.examples = "  lastunit flush --database-url postgresql://owner@db.example/shop\n",
 	};
 	struct config config;
@@ -31,7 +31,7 @@ int cmd_flush(int argc, char **argv)
 	struct pg *pg;
 	if ((code = cmd_connect(&manual, config.database_url, &pg)))
 		return code;
-	enum lu_error error = epoch_close_by_hand(pg, config.lease_ms, deadline_in_ms(FLUSH_MS));
+	enum lu_error error = epoch_close_by_hand(pg, deadline_in_ms(FLUSH_MS));
 	if (error)
 		code = cmd_fail(&manual, EXIT_BACKEND, "%s: %s", lu_error_title(error), pg_error(pg)->message);
 	else

@@ -40,7 +40,7 @@ static const struct manual manual = {
 		"the same options has its effect once, however often it is imported; --key names the import yourself.\n"
 		"Rows that touch more than 2000 existing SKUs, or any without --redis-url, are applied while no cached\n"
 		"answers are given; a running service is needed for nothing and notices by itself.\n",
-	.shared = "database_url redis_url lease_ms cell_ttl_s redis_timeout_ms",
+	.shared = "database_url redis_url cell_ttl_s redis_timeout_ms",
 	.examples =
 		"  lastunit import stock.csv\n"
 		"  lastunit import receipts.csv --map sku=Artikel,delta=Menge --separator ';' --encoding ISO-8859-1\n"

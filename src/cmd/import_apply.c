@@ -45,24 +45,35 @@ static const struct pg_statement lock_targets =
 static const struct pg_statement count_targets = {
 	"import_count_targets",
 	"SELECT count(*) FROM import_target t WHERE EXISTS (SELECT FROM import_stage s WHERE s.code = t.code AND s.counts)"};
+static const struct pg_statement find_twins =
+	{"import_find_twins", "SELECT EXISTS (SELECT FROM import_stage GROUP BY code HAVING count(*) > 1)"};
+#define FAULT                                                                                                     \
+	"CASE WHEN change_from <> before THEN 'change_from_mismatch' WHEN after < reserved THEN 'insufficient_stock'" \
+	" WHEN after > 1000000000000000 THEN 'count_out_of_range' END"
+/* Each SKU on one row at most: two figures and no windows. */
+static const struct pg_statement compute_singles =
+	{"import_compute_singles",
+     "INSERT INTO import_applied"
+     " SELECT line, id, code, 1, before, after, reserved, safety_stock, tracked, reason, change_from, true, " FAULT
+     "   FROM (SELECT s.*, t.id, coalesce(t.on_hand, 0) AS before, coalesce(t.reserved, 0) AS reserved,"
+     "                coalesce(s.on_hand, coalesce(t.on_hand, 0) + coalesce(s.delta, 0)) AS after"
+     "           FROM import_stage s LEFT JOIN import_target t USING (code) WHERE s.counts OR t.id IS NULL) AS summed"};
 /* A count (`on_hand`) begins a segment of its SKU's rows; what follows it in the file adds to it. Sums are numeric, so
  * they cannot overflow; what is out of range is cut to where it still is. */
-static const struct pg_statement compute =
-	{"import_compute",
-     "INSERT INTO import_applied"
-     " SELECT line, id, code, nth, before, after, reserved, safety_stock, tracked, reason, change_from,"
-     "        CASE WHEN change_from <> before THEN 'change_from_mismatch'"
-     "             WHEN after < reserved THEN 'insufficient_stock'"
-     "             WHEN after > 1000000000000000 THEN 'count_out_of_range' END"
-     "   FROM (SELECT *, coalesce(lag(after) OVER (PARTITION BY code ORDER BY line), base) AS before"
-     "   FROM (SELECT *, greatest(least(coalesce(max(on_hand) OVER segments, base)"
-     "                + coalesce(sum(delta) OVER (segments ORDER BY line), 0), 4e18), -4e18)::bigint AS after"
-     "   FROM (SELECT s.*, t.id, coalesce(t.on_hand, 0) AS base, coalesce(t.reserved, 0) AS reserved,"
-     "                row_number() OVER rows_of_sku AS nth, count(s.on_hand) OVER rows_of_sku AS segment"
-     "           FROM import_stage s LEFT JOIN import_target t USING (code)"
-     "          WHERE s.counts OR t.id IS NULL"
-     "         WINDOW rows_of_sku AS (PARTITION BY s.code ORDER BY s.line)) AS numbered"
-     "         WINDOW segments AS (PARTITION BY code, segment)) AS summed) AS compared"};
+static const struct pg_statement compute_twins = {
+	"import_compute_twins",
+	"INSERT INTO import_applied"
+	" SELECT line, id, code, nth, before, after, reserved, safety_stock, tracked, reason, change_from, last, " FAULT
+	"   FROM (SELECT *, coalesce(lag(after) OVER rows_of_sku, base) AS before, lead(line) OVER rows_of_sku IS NULL AS last"
+	"   FROM (SELECT *, greatest(least(coalesce(max(on_hand) OVER segments, base)"
+	"                + coalesce(sum(delta) OVER (segments ORDER BY line), 0), 4e18), -4e18)::bigint AS after"
+	"   FROM (SELECT s.*, t.id, coalesce(t.on_hand, 0) AS base, coalesce(t.reserved, 0) AS reserved,"
+	"                row_number() OVER rows_of_sku AS nth, count(s.on_hand) OVER rows_of_sku AS segment"
+	"           FROM import_stage s LEFT JOIN import_target t USING (code)"
+	"          WHERE s.counts OR t.id IS NULL"
+	"         WINDOW rows_of_sku AS (PARTITION BY s.code ORDER BY s.line)) AS numbered"
+	"         WINDOW segments AS (PARTITION BY code, segment)) AS summed"
+	"         WINDOW rows_of_sku AS (PARTITION BY code ORDER BY line)) AS compared"};
 static const struct pg_statement refusals_all =
 	{"import_refusals_all",
      "SELECT line, code, error, before, after, reserved, change_from, count(*) OVER () FROM import_applied"
@@ -74,23 +85,30 @@ static const struct pg_statement refusals_take =
      "           RETURNING a.line, a.code, a.error, a.before, a.after, a.reserved, a.change_from),"
      " staged AS (DELETE FROM import_stage s USING taken t WHERE s.line = t.line)"
      " SELECT *, count(*) OVER () FROM taken ORDER BY line LIMIT 100000"};
-/* Per SKU: how many entries, and the last word on each setting. */
-#define FINAL_FIGURES                                                                                          \
-	"SELECT code, id, count(*) AS entries, (array_agg(after ORDER BY nth DESC))[1] AS on_hand,"                \
-	" (array_agg(safety_stock ORDER BY nth DESC) FILTER (WHERE safety_stock IS NOT NULL))[1] AS safety_stock," \
-	" (array_agg(tracked ORDER BY nth DESC) FILTER (WHERE tracked IS NOT NULL))[1] AS tracked FROM import_applied"
-static const struct pg_statement make_skus =
-	{"import_make_skus",
-     "WITH final AS (" FINAL_FIGURES
-     " WHERE id IS NULL GROUP BY code, id),"
-     " made AS (INSERT INTO lastunit.sku (code, on_hand, safety_stock, tracked, version, writer)"
-     "  SELECT code, on_hand, coalesce(safety_stock, 0), coalesce(tracked, true), entries, $1 FROM final ORDER BY code"
-     "  RETURNING id, code)"
-     " INSERT INTO import_target SELECT id, code, 0, 0, 0, true FROM made"};
+static const struct pg_statement find_last_again =
+	{"import_find_last_again",
+     "UPDATE import_applied a SET last = true WHERE NOT last"
+     " AND NOT EXISTS (SELECT FROM import_applied b WHERE b.code = a.code AND b.nth = a.nth + 1)"};
+/* Per SKU: how many entries and the figures after the last, and the last word on each setting. */
+#define FINAL_FIGURES                                                                                           \
+	"settings AS (SELECT code,"                                                                                 \
+	"  (array_agg(safety_stock ORDER BY nth DESC) FILTER (WHERE safety_stock IS NOT NULL))[1] AS safety_stock," \
+	"  (array_agg(tracked ORDER BY nth DESC) FILTER (WHERE tracked IS NOT NULL))[1] AS tracked"                 \
+	"  FROM import_applied WHERE safety_stock IS NOT NULL OR tracked IS NOT NULL GROUP BY code),"               \
+	" final AS (SELECT a.code, a.id, a.nth AS entries, a.after AS on_hand, s.safety_stock, s.tracked"           \
+	"  FROM import_applied a LEFT JOIN settings s USING (code) WHERE a.last)"
+static const struct pg_statement make_skus = {
+	"import_make_skus",
+	"WITH " FINAL_FIGURES
+	","
+	" made AS (INSERT INTO lastunit.sku (code, on_hand, safety_stock, tracked, version, writer)"
+	"  SELECT code, on_hand, coalesce(safety_stock, 0), coalesce(tracked, true), entries, $1 FROM final WHERE id IS NULL"
+	"   ORDER BY code"
+	"  RETURNING id, code)"
+	" INSERT INTO import_target SELECT id, code, 0, 0, 0, true FROM made"};
 static const struct pg_statement change_skus =
 	{"import_change_skus",
-     "WITH final AS (" FINAL_FIGURES
-     " WHERE id IS NOT NULL GROUP BY code, id)"
+     "WITH " FINAL_FIGURES
      " UPDATE lastunit.sku s SET on_hand = f.on_hand, safety_stock = coalesce(f.safety_stock, s.safety_stock),"
      "  tracked = coalesce(f.tracked, s.tracked), version = s.version + f.entries, writer = $1"
      "  FROM final f WHERE s.id = f.id"};
@@ -264,7 +282,7 @@ static enum lu_error write_key(struct import *in, int64_t at_us)
 
 static enum lu_error close_epoch(struct import *in)
 {
-	enum lu_error error = epoch_close_by_hand(in->pg, in->options->config->lease_ms, in->options->deadline_ns);
+	enum lu_error error = epoch_close_by_hand(in->pg, in->options->deadline_ns);
 	in->closed = true;
 	return error ? fail(in, error) : LU_OK;
 }
@@ -319,8 +337,6 @@ static enum lu_error begin(struct import *in, struct epoch_row *ret_epoch)
 static enum lu_error lock(struct import *in, const struct epoch_row *epoch, enum next *ret_next)
 {
 	enum lu_error error = run(in, &lock_targets, NULL, NULL);
-	if (!error)
-		error = pg_command(in->pg, "ANALYZE import_target", in->options->deadline_ns);
 	if (error)
 		return error;
 	PGresult *result __attribute__((cleanup(pg_clear))) = NULL;
@@ -333,6 +349,16 @@ static enum lu_error lock(struct import *in, const struct epoch_row *epoch, enum
 	                    (epoch->state == EPOCH_OPEN && (!in->options->redis || touched > IMPORT_OPEN_MAX))))
 		*ret_next = NEXT_CLOSE_EPOCH;
 	return LU_OK;
+}
+
+/* The figures before and after each row. */
+static enum lu_error compute(struct import *in)
+{
+	PGresult *result __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(in->pg, &find_twins, NULL, in->options->deadline_ns, &result);
+	if (error)
+		return error;
+	return run(in, pg_get_bool(result, 0, 0) ? &compute_twins : &compute_singles, NULL, NULL);
 }
 
 static struct text refusal_why(struct import *in, const PGresult *result, int row, const char *code)
@@ -358,6 +384,10 @@ static enum lu_error refuse(struct import *in)
 		return error;
 	struct import_report *report = in->report;
 	size_t count = (size_t)PQntuples(result);
+	if (count && in->options->partial)
+		error = run(in, &find_last_again, NULL, NULL);
+	if (error)
+		return error;
 	report->refused = count ? pg_get_int(result, 0, 7) : 0;
 	report->refusal_count = count;
 	report->refusals = ARENA_ARRAY(in->arena, count, struct import_refusal);
@@ -380,8 +410,6 @@ static enum lu_error write_rows(struct import *in)
 	pg_params_init(&params, &in->scratch);
 	pg_add_uuid(&params, &writer);
 	enum lu_error error = run(in, &make_skus, &params, &report->created);
-	if (!error && report->created)
-		error = pg_command(in->pg, "ANALYZE import_target", in->options->deadline_ns);
 	if (!error)
 		error = run(in, &change_skus, &params, &report->changed);
 	if (error)
@@ -449,9 +477,7 @@ static enum lu_error attempt(struct import *in, struct coherence *coherence, enu
 	if (!error)
 		error = lock(in, &epoch, ret_next);
 	if (!error && *ret_next == NEXT_DONE)
-		error = run(in, &compute, NULL, NULL);
-	if (!error && *ret_next == NEXT_DONE)
-		error = pg_command(in->pg, "ANALYZE import_applied", in->options->deadline_ns);
+		error = compute(in);
 	if (!error && *ret_next == NEXT_DONE)
 		error = refuse(in);
 	bool refused = !error && in->report->refused && !in->options->partial;

@@ -13,11 +13,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "store/epoch.h"
 #include "store/key.h"
 
 #define CALL_MS 10000
 #define DRIFT_PERMILLE 10 /* rho: clocks drift by less than 1 % */
 #define MARGIN_MS 50
+#define LEASE_MS_MAX 10000 /* as in config.def */
 #define GRACE_S_MAX (7 * 86400)
 
 static const struct manual manual = {
@@ -29,10 +31,10 @@ static const struct manual manual = {
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
 		"revoke   ends a key, named by its first characters as `list` shows them\n\n"
-		"A change is answered when it holds on every instance, about a second later (--lease-ms, as `serve` has it).\n"
+		"A change is answered when it holds on every instance, about a second later (the --lease-ms of `serve`).\n"
 		"Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
 		"Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",
-	.shared = "database_url lease_ms log_level",
+	.shared = "database_url log_level",
 	.examples =
 		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
 		"  lastunit key list --json\n"
@@ -63,9 +65,12 @@ static int fail_store(const struct key_command *command, enum lu_error error)
 }
 
 /* Until the last lease given before this moment has run out. */
-static void wait_until_everywhere(const struct key_command *command)
+static void wait_until_everywhere(struct key_command *command)
 {
-	int64_t lease_ms = command->config.lease_ms;
+	/* L as the epoch has it: no instance believes its keys for longer. */
+	struct epoch_row row;
+	enum lu_error error = epoch_lease_read(command->pg, &command->arena, deadline_in_ms(CALL_MS), &row);
+	int64_t lease_ms = error ? LEASE_MS_MAX : row.lease_ms;
 	clock_sleep_until(deadline_in_ms(lease_ms + lease_ms * DRIFT_PERMILLE / 1000 + 1 + MARGIN_MS));
 }
 

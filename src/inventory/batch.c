@@ -223,9 +223,28 @@ static bool has_text(const struct text *sorted, size_t count, struct text wanted
 	return count && bsearch(&wanted, sorted, count, sizeof *sorted, compare_texts);
 }
 
+/* A due hold that some operation needs reaches into a row that a stranger holds. Whose need it is shows when each runs
+ * alone; then that one waits for the row. */
+static enum outcome blocked_extra(struct attempt *a, const struct first_round *round, const struct text *locked)
+{
+	struct batch *b = a->batch;
+	for (size_t i = 0; i < b->extra_count && b->count; i++) {
+		if (!has_text(round->existing, round->existing_count, b->extra[i]) ||
+		    has_text(locked, a->input.sku_count, b->extra[i]))
+			continue;
+		if (b->count > 1)
+			return OUTCOME_SINGLY;
+		struct operation *op = b->operations[0];
+		operation_claim_blocked(op, arena_text(op->arena, b->extra[i]));
+		b->count = 0;
+		queue_return(a->writer->all->queue, &op, 1);
+	}
+	return OUTCOME_ANSWERED;
+}
+
 /* After SKIP LOCKED: operations one of whose rows exists but did not come go back to the queue, marked with that SKU;
  * the rest goes on. */
-static void return_blocked(struct attempt *a, struct first_round *round)
+static enum outcome return_blocked(struct attempt *a, struct first_round *round)
 {
 	struct batch *b = a->batch;
 	struct text *locked = ARENA_ARRAY(a->arena, a->input.sku_count, struct text);
@@ -248,6 +267,7 @@ static void return_blocked(struct attempt *a, struct first_round *round)
 	}
 	b->count = kept;
 	queue_return(a->writer->all->queue, blocked, blocked_count);
+	return blocked_extra(a, round, locked);
 }
 
 /* --- objects that only the first round trip could name --------------------------------------------------------------- */
@@ -530,6 +550,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		return OUTCOME_UNKNOWN;
 	}
 	SYNC_POINT("committed");
+	atomic_store(&a->writer->all->abandoned, 0); /* PostgreSQL commits */
 	metric_add(METRIC_BATCHES, 1);
 	return OUTCOME_ANSWERED;
 }
@@ -603,8 +624,8 @@ static enum outcome begin_and_lock(struct attempt *a, struct first_round *round)
 		back_out(a, OUTCOME_AGAIN);
 		return close_epoch(a, "closing") ? OUTCOME_RECONNECT : OUTCOME_AGAIN;
 	}
-	if (a->batch->lock == LOCK_SKIP)
-		return_blocked(a, round);
+	if (a->batch->lock == LOCK_SKIP && return_blocked(a, round) != OUTCOME_ANSWERED)
+		return back_out(a, OUTCOME_SINGLY);
 	a->redis = a->epoch.state == EPOCH_OPEN;
 	coherence_init(&a->coherence, a->writer->redis, a->epoch.namespace);
 	return OUTCOME_ANSWERED;

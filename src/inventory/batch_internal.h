@@ -40,7 +40,6 @@ struct batch {
 		LOCK_SKIP,    /* operations whose rows do not come go back to the queue */
 		LOCK_PATIENT, /* those: first wait for the stranger's row, holding nothing, then LOCK_WAIT */
 	} lock;
-	bool outcome_unknown;     /* a COMMIT of these was sent and not answered */
 	bool key_busy;            /* the last attempt waited in vain for another transaction with one of its keys */
 	unsigned attempts;        /* that failed in a way that counts */
 	int64_t trouble_since_ns; /* first failure to reach PostgreSQL; 0: none */
@@ -56,6 +55,7 @@ enum outcome {
 	OUTCOME_BLOCKED,     /* a stranger holds a row lock */
 	OUTCOME_RECONNECT,   /* the connection is gone */
 	OUTCOME_CULPRIT,     /* a constraint or something unexpected: one at a time */
+	OUTCOME_SINGLY,      /* the same, but there need be no culprit */
 	OUTCOME_UNAVAILABLE, /* PostgreSQL says not now: 503 */
 	OUTCOME_UNKNOWN,     /* COMMIT was sent, its answer is missing */
 };

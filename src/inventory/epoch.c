@@ -46,6 +46,7 @@ struct epoch {
 	char namespace[CELL_NAMESPACE_BYTES + 1]; /* as last seen */
 	enum epoch_state state;                   /* as last seen; 0: never */
 	int64_t lease_until_ns;
+	int64_t row_lease_ns;      /* L of the epoch last seen */
 	int64_t database_until_ns; /* PostgreSQL counts as reachable until then */
 	bool redis_reachable;
 	char report[CELL_NAMESPACE_BYTES + 1];         /* to be closed; "" none */
@@ -79,9 +80,10 @@ static int64_t drifted(int64_t ns)
 	return ns + ns * DRIFT_PERCENT / 100 + NS_PER_MS;
 }
 
+/* Under the mutex: how long the longest lease on the epoch last seen may last. */
 static int64_t lease_wait_ns(const struct epoch *e)
 {
-	return drifted(lease_ns(e));
+	return drifted(e->row_lease_ns);
 }
 
 static void copy_namespace(char to[CELL_NAMESPACE_BYTES + 1], const char *from)
@@ -243,8 +245,11 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 	}
 	e->state = row->state;
 	bool reported = !strcmp(e->report, namespace);
+	e->row_lease_ns = row->lease_ms * NS_PER_MS;
+	int64_t granted_ns = e->row_lease_ns < lease_ns(e) ? e->row_lease_ns : lease_ns(e);
 	bool lease = row->state == EPOCH_OPEN && row->genuine && !reported && e->redis;
-	e->lease_until_ns = lease ? asked_ns + lease_ns(e) : 0;
+	e->lease_until_ns = lease ? asked_ns + granted_ns : 0;
+	keyring_extend(e->keyring, asked_ns + granted_ns);
 	if (row->state == EPOCH_CLOSING && strcmp(e->closing, namespace)) {
 		copy_namespace(e->closing, namespace);
 		e->closing_since_ns = clock_boottime_ns();
@@ -323,9 +328,11 @@ static void finish_closing(struct epoch *e)
 
 /* --- the keeper: opening ----------------------------------------------------------------------------------------------- */
 
-static void candidate_drop(struct epoch *e)
+/* Not well: from the beginning. The namespace's name is kept, so that a long outage leaves one guard behind, not one
+ * for each try: nothing but the probe was ever written under it. */
+static void candidate_restart(struct epoch *e)
 {
-	e->candidate[0] = 0;
+	e->candidate_identity[0] = 0;
 	e->well_since_ns = 0;
 }
 
@@ -346,11 +353,11 @@ static bool probe(struct epoch *e)
 	if (!e->candidate[0]) {
 		memcpy(e->candidate, "lu:", 3);
 		token_new(e->candidate + 3);
-		memcpy(e->candidate_identity, identity, sizeof identity);
-		if (cell_guard_set(e->redis, namespace_text(e->candidate), identity, deadline_ns)) {
-			e->candidate[0] = 0;
+	}
+	if (!e->candidate_identity[0]) {
+		if (cell_guard_set(e->redis, namespace_text(e->candidate), identity, deadline_ns))
 			return false;
-		}
+		memcpy(e->candidate_identity, identity, sizeof identity);
 		e->well_since_ns = clock_boottime_ns();
 	}
 	return !strcmp(identity, e->candidate_identity) && !cell_probe(e->redis, namespace_text(e->candidate), deadline_ns);
@@ -368,7 +375,7 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 {
 	int64_t now = clock_boottime_ns();
 	if (row->state != EPOCH_CLOSED || !e->redis) {
-		candidate_drop(e);
+		candidate_restart(e);
 		return;
 	}
 	if (now < e->next_probe_ns)
@@ -377,7 +384,7 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	bool well = probe(e);
 	set_redis_reachable(e, well);
 	if (!well) {
-		candidate_drop(e);
+		candidate_restart(e);
 		redis_close(e->redis);
 		return;
 	}
@@ -388,7 +395,8 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	bool moved = false;
 	SYNC_POINT("opening");
 	enum lu_error error = epoch_open(e->pg, namespace_text(old), namespace_text(e->candidate),
-	                                 text_of(e->candidate_identity), deadline_in_ms(DATABASE_MS), &moved);
+	                                 text_of(e->candidate_identity), e->config->lease_ms, deadline_in_ms(DATABASE_MS),
+	                                 &moved);
 	if (error) {
 		/* A transaction is in flight for long (an import), or PostgreSQL is away. Each try stops new writers for a
 		 * moment, so they come at growing distances. */
@@ -407,7 +415,8 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	} else {
 		sweep_later(e, e->candidate); /* another instance was faster */
 	}
-	candidate_drop(e);
+	e->candidate[0] = 0;
+	candidate_restart(e);
 	struct epoch_row seen;
 	look(e, &seen);
 }
@@ -420,7 +429,8 @@ static bool keeper_sleep(struct epoch *e)
 	int64_t until_ns = clock_boottime_ns() + lease_ns(e) / 4;
 	if (e->closing[0] && e->closing_since_ns + lease_wait_ns(e) < until_ns)
 		until_ns = e->closing_since_ns + lease_wait_ns(e);
-	if (!e->stopping && (!e->report[0] || clock_boottime_ns() >= e->database_until_ns))
+	bool to_close = e->report[0] && strcmp(e->report, e->closing) && clock_boottime_ns() < e->database_until_ns;
+	if (!e->stopping && !to_close)
 		clock_cond_wait(&e->wake, &e->mutex, until_ns);
 	bool stopping = e->stopping;
 	pthread_mutex_unlock(&e->mutex);
@@ -524,7 +534,7 @@ void epoch_stop(struct epoch *e)
 
 /* --- by hand ------------------------------------------------------------------------------------------------------------------ */
 
-enum lu_error epoch_close_by_hand(struct pg *pg, int64_t lease_ms, int64_t deadline_ns)
+enum lu_error epoch_close_by_hand(struct pg *pg, int64_t deadline_ns)
 {
 	struct arena arena;
 	arena_init(&arena, 1024);
@@ -534,7 +544,7 @@ enum lu_error epoch_close_by_hand(struct pg *pg, int64_t lease_ms, int64_t deadl
 	if (!error && row.state != EPOCH_CLOSED) {
 		error = epoch_close(pg, row.namespace, deadline_ns, &moved);
 		if (!error) {
-			clock_sleep_until(clock_boottime_ns() + drifted(lease_ms * NS_PER_MS));
+			clock_sleep_until(clock_boottime_ns() + drifted(row.lease_ms * NS_PER_MS));
 			error = epoch_closed(pg, row.namespace, deadline_ns, &moved);
 		}
 	}

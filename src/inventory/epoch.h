@@ -42,6 +42,6 @@ enum lu_error epoch_wait_closed(struct epoch *epoch, const char *namespace, cons
 
 /* For commands that run beside the service: closes the epoch that stands in the row, waiting L(1+rho) in between, on a
  * connection of their own. LU_OK too when it was closed already. */
-enum lu_error epoch_close_by_hand(struct pg *pg, int64_t lease_ms, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error epoch_close_by_hand(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
 #endif

@@ -61,6 +61,22 @@ struct loader {
 	struct arena arena;
 };
 
+/* for (int tries = 0; again(…, &error, …, &tries);) error = a read…: connects, and runs the read once more on a new
+ * connection if the old one turned out to be dead: a session that was ended while it was idle shows only when used. */
+static bool again(struct loader *l, enum lu_error *error, int64_t deadline_ns, int *tries)
+{
+	if (*tries > 0 && (!*error || pg_connected(l->pg) || pg_error(l->pg)->class != PG_CONNECTION))
+		return false;
+	if ((*tries)++ == 2)
+		return false;
+	*error = pg_connect(l->pg, deadline_ns);
+	if (*error) {
+		*error = LU_DATABASE_UNAVAILABLE;
+		return false;
+	}
+	return true;
+}
+
 /* --- look-ups -------------------------------------------------------------------------------------------------------- */
 
 static int compare_loads(const void *a, const void *b)
@@ -220,10 +236,9 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	if (lease)
 		take_tickets(l, namespace, &s); /* before the SELECT: that is the whole point (I6) */
 	SYNC_POINT("ticketed");
-	enum lu_error error = pg_connect(l->pg, deadline_ns);
-	if (!error)
+	enum lu_error error;
+	for (int tries = 0; again(l, &error, deadline_ns, &tries);)
 		error = sku_read(l->pg, &l->arena, s.skus, s.count, deadline_ns, &s.rows);
-	SYNC_POINT("selected");
 	for (size_t i = 0, at = 0; i < count; i++) {
 		while (!text_equal(s.skus[at], loads[i]->sku))
 			at++;
@@ -240,12 +255,10 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 
 static void run_query(struct loader *l, struct query *query)
 {
-	if (clock_boottime_ns() >= query->deadline_ns)
-		query->error = LU_DEADLINE_EXCEEDED;
-	else if (pg_connect(l->pg, query->deadline_ns))
-		query->error = LU_DATABASE_UNAVAILABLE;
-	else
-		query->error = query->work(query, l->pg);
+	query->error = LU_DEADLINE_EXCEEDED;
+	if (clock_boottime_ns() < query->deadline_ns)
+		for (int tries = 0; again(l, &query->error, query->deadline_ns, &tries);)
+			query->error = query->work(query, l->pg);
 	query->on_done(query);
 }
 
@@ -276,44 +289,71 @@ static bool resolve_one(struct operation *op, const struct uuid *id, struct rese
 	return false;
 }
 
+/* The objects that operations name. */
+struct objects {
+	struct uuid *reservation_ids, *checkout_ids;
+	size_t reservation_id_count, checkout_id_count;
+	struct reservation **reservations;
+	struct checkout **checkouts;
+	size_t reservation_count, checkout_count;
+};
+
+static enum lu_error read_objects(struct loader *l, struct objects *o, int64_t deadline_ns)
+{
+	reservation_read_send(l->pg, &l->arena, o->reservation_ids, o->reservation_id_count);
+	checkout_read_send(l->pg, &l->arena, o->checkout_ids, o->checkout_id_count);
+	enum lu_error error = pg_pipe_send(l->pg, deadline_ns);
+	if (!error)
+		error = reservation_read_take(l->pg, deadline_ns, &l->arena, &o->reservations, &o->reservation_count);
+	if (!error)
+		error = checkout_read_take(l->pg, deadline_ns, &l->arena, &o->checkouts, &o->checkout_count);
+	enum lu_error end = pg_pipe_end(l->pg, deadline_ns);
+	return error ? error : end;
+}
+
+/* Refuses those whose time is up; the earliest deadline of the rest. */
+static size_t drop_late(struct operation **ops, size_t count, int64_t *deadline_ns)
+{
+	int64_t now = clock_boottime_ns();
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (ops[i]->deadline_ns <= now) {
+			refuse(ops[i], LU_DEADLINE_EXCEEDED);
+			continue;
+		}
+		if (ops[i]->deadline_ns < *deadline_ns)
+			*deadline_ns = ops[i]->deadline_ns;
+		ops[kept++] = ops[i];
+	}
+	return kept;
+}
+
 static void run_resolves(struct loader *l, struct operation **ops, size_t count)
 {
+	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
 	arena_reset(&l->arena);
-	struct uuid *reservation_ids = ARENA_ARRAY(&l->arena, 2 * count, struct uuid);
-	struct uuid *checkout_ids = ARENA_ARRAY(&l->arena, count, struct uuid);
-	size_t reservation_id_count = 0, checkout_id_count = 0;
+	count = drop_late(ops, count, &deadline_ns);
+	struct objects o = {.reservation_ids = ARENA_ARRAY(&l->arena, 2 * count, struct uuid),
+	                    .checkout_ids = ARENA_ARRAY(&l->arena, count, struct uuid)};
 	for (size_t i = 0; i < count; i++) {
 		if (ops[i]->kind == OPERATION_CANCEL)
-			checkout_ids[checkout_id_count++] = ops[i]->target;
+			o.checkout_ids[o.checkout_id_count++] = ops[i]->target;
 		else if (!uuid_is_nil(&ops[i]->target))
-			reservation_ids[reservation_id_count++] = ops[i]->target;
+			o.reservation_ids[o.reservation_id_count++] = ops[i]->target;
 		if (!uuid_is_nil(&ops[i]->other))
-			reservation_ids[reservation_id_count++] = ops[i]->other;
+			o.reservation_ids[o.reservation_id_count++] = ops[i]->other;
 	}
-	struct reservation **reservations = NULL;
-	struct checkout **checkouts = NULL;
-	size_t reservation_count = 0, checkout_count = 0;
-	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
-	enum lu_error error = pg_connect(l->pg, deadline_ns);
-	if (!error) {
-		reservation_read_send(l->pg, &l->arena, reservation_ids, reservation_id_count);
-		checkout_read_send(l->pg, &l->arena, checkout_ids, checkout_id_count);
-		error = pg_pipe_send(l->pg, deadline_ns);
-		if (!error)
-			error = reservation_read_take(l->pg, deadline_ns, &l->arena, &reservations, &reservation_count);
-		if (!error)
-			error = checkout_read_take(l->pg, deadline_ns, &l->arena, &checkouts, &checkout_count);
-		enum lu_error end = pg_pipe_end(l->pg, deadline_ns);
-		error = error ? error : end;
-	}
+	enum lu_error error;
+	for (int tries = 0; again(l, &error, deadline_ns, &tries);)
+		error = read_objects(l, &o, deadline_ns);
 	for (size_t i = 0; i < count; i++) {
 		struct operation *op = ops[i];
 		if (error) {
 			refuse(op, LU_DATABASE_UNAVAILABLE);
 			continue;
 		}
-		if (!resolve_one(op, &op->target, reservations, reservation_count, checkouts, checkout_count) ||
-		    !resolve_one(op, &op->other, reservations, reservation_count, checkouts, checkout_count)) {
+		if (!resolve_one(op, &op->target, o.reservations, o.reservation_count, o.checkouts, o.checkout_count) ||
+		    !resolve_one(op, &op->other, o.reservations, o.reservation_count, o.checkouts, o.checkout_count)) {
 			refuse(op, op->kind == OPERATION_CANCEL ? LU_UNKNOWN_CHECKOUT : LU_UNKNOWN_RESERVATION);
 			continue;
 		}
@@ -373,10 +413,25 @@ static void *loader_main(void *context)
 	struct load **loads = malloc(LOADS_MAX * sizeof *loads);
 	struct operation **ops = malloc(LU_BATCH_OPERATIONS_MAX * sizeof *ops);
 	CHECK(loads && ops);
+	unsigned turn = 0;
 	pthread_mutex_lock(&all->mutex);
 	for (;;) {
-		size_t load_count = take_loads(all, loads), op_count = take_resolves(all, ops);
-		struct query *query = take_query(all);
+		/* One kind of work a turn, each kind in its turn: what hangs holds up one loader's turn, not three. */
+		size_t load_count = 0, op_count = 0;
+		struct query *query = NULL;
+		for (int tried = 0; tried < 3 && !load_count && !op_count && !query; tried++) {
+			switch (turn++ % 3) {
+			case 0:
+				load_count = take_loads(all, loads);
+				break;
+			case 1:
+				op_count = take_resolves(all, ops);
+				break;
+			default:
+				query = take_query(all);
+				break;
+			}
+		}
 		if (!load_count && !op_count && !query) {
 			if (all->stopping && !all->waiting)
 				break;

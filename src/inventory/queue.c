@@ -2,7 +2,7 @@
  *
  * Each claim that anybody waits for or works on has a *slot* with the FIFO of the operations waiting for it and the
  * writer it is lent to. An operation is *ready* when it is first in every of its slots and none of them is lent; ready
- * operations stand in a list by class, in the order in which they became so. This is the rule of the header without its scan:
+ * operations stand in a list by lane, in the order in which they became so. This is the rule of the header without its scan:
  * whatever is not ready waits behind an earlier operation or for another writer (I13).
  *
  * Happy path: submit appends to the slots of its claims (ready at once if all were idle) and wakes a writer. Take pops
@@ -13,8 +13,11 @@
  * No starvation: in each slot an operation only moves forward, and once it is first everywhere it waits for finishes
  * alone, then stands in a FIFO.
  *
- * Never in one batch: two operations with the same key, two SKU_PUTs of one SKU (exclusive claims), different classes:
+ * Never in one batch: two operations with the same key, two SKU_PUTs of one SKU (exclusive claims), different lanes:
  * ordinary, SKU_PUT, and those behind a stranger's lock, of which only one SKU's share a batch.
+ *
+ * Late: every operation also stands in one list by arrival. Whose time is up while it waits is lent out at once, alone
+ * with its like and claiming nothing, to be refused.
  *
  * Failure modes: full and closed are the submitter's to handle. queue_return() may be given operations whose claims
  * have changed meanwhile: it puts them first wherever they now belong.
@@ -27,13 +30,14 @@
 #include <sys/queue.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/metrics.h"
 
 #define KEEPER_ROOM_MIN 8
 #define BLOCK_ITEMS 64
 #define NOBODY UINT32_MAX
 
-enum class { CLASS_ORDINARY, CLASS_SKU_PUT, CLASS_BLOCKED, CLASS_COUNT };
+enum lane { LANE_ORDINARY, LANE_SKU_PUT, LANE_BLOCKED, LANE_COUNT };
 
 struct waiter;
 struct slot;
@@ -58,13 +62,14 @@ struct slot {
 /* An operation that waits. */
 struct waiter {
 	struct operation *operation;
-	int64_t sequence; /* of arrival; returned ones get earlier numbers */
-	enum class class;
-	bool ready;     /* on its class's list */
+	int64_t sequence; /* of its first arrival */
+	enum lane lane;
+	bool ready;     /* on its lane's list */
 	bool candidate; /* on the list of a take */
 	size_t behind;  /* claims in which it is not the first */
 	struct claim *claims;
-	TAILQ_ENTRY(waiter) entry; /* on the one or the other */
+	TAILQ_ENTRY(waiter) arrival; /* on the list of all */
+	TAILQ_ENTRY(waiter) entry;   /* on the one or the other */
 	struct waiter *free_next;
 };
 TAILQ_HEAD(waiters, waiter);
@@ -78,9 +83,10 @@ struct queue {
 	pthread_cond_t work; /* something is ready, or the end has come */
 	size_t length, keeper_room, depth;
 	unsigned writers, blocked_running;
-	int64_t sequence_last, sequence_first;
+	int64_t sequence_last;
 	bool closed;
-	struct waiters ready[CLASS_COUNT];
+	struct waiters ready[LANE_COUNT];
+	struct waiters all; /* in order of first arrival, so of their deadlines */
 	struct slot **buckets;
 	size_t bucket_mask;
 	struct slot **lent, ***lent_end; /* by writer: the slots lent to it, in the order of its batch */
@@ -196,9 +202,11 @@ static void slot_prepend(struct slot *slot, struct claim *claim)
 
 /* --- who is ready ---------------------------------------------------------------------------------------------------- */
 
-static enum class class_of(const struct operation *operation) {
-	if (operation->blocked_claim) return CLASS_BLOCKED;
-	return operation->kind == OPERATION_SKU_PUT ? CLASS_SKU_PUT : CLASS_ORDINARY;
+static enum lane lane_of(const struct operation *operation)
+{
+	if (operation->blocked_claim)
+		return LANE_BLOCKED;
+	return operation->kind == OPERATION_SKU_PUT ? LANE_SKU_PUT : LANE_ORDINARY;
 }
 
 /* First everywhere, and every slot is lent to nobody or, unless the claim is exclusive, to `writer`. */
@@ -218,7 +226,7 @@ static void ready_add(struct queue *queue, struct waiter *waiter)
 		return;
 	waiter->ready = true;
 	/* In the order of readiness, which no stream of younger ones can hold up; yet who is older than all goes first. */
-	struct waiters *list = &queue->ready[waiter->class];
+	struct waiters *list = &queue->ready[waiter->lane];
 	const struct waiter *first = TAILQ_FIRST(list);
 	if (first && waiter->sequence < first->sequence)
 		TAILQ_INSERT_HEAD(list, waiter, entry);
@@ -231,22 +239,27 @@ static void ready_remove(struct queue *queue, struct waiter *waiter)
 	if (!waiter->ready)
 		return;
 	waiter->ready = false;
-	TAILQ_REMOVE(&queue->ready[waiter->class], waiter, entry);
+	TAILQ_REMOVE(&queue->ready[waiter->lane], waiter, entry);
 }
 
-/* The class whose first ready operation came earliest; at most half the writers wait for strangers' locks. */
-static enum class class_next(const struct queue *queue) {
-	unsigned blocked_max = queue->writers > 1 ? queue->writers / 2 : 1; enum class best = CLASS_COUNT;
-	for (enum class class = 0; class < CLASS_COUNT; class ++){
-		const struct waiter *first = TAILQ_FIRST(&queue->ready[class]);
-		if (!first || (class == CLASS_BLOCKED && queue->blocked_running >= blocked_max)) continue;
-		if (best == CLASS_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence) best = class;}
-return best;
+/* The lane whose first ready operation came earliest; at most half the writers wait for strangers' locks. */
+static enum lane lane_next(const struct queue *queue)
+{
+	unsigned blocked_max = queue->writers > 1 ? queue->writers / 2 : 1;
+	enum lane best = LANE_COUNT;
+	for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
+		const struct waiter *first = TAILQ_FIRST(&queue->ready[lane]);
+		if (!first || (lane == LANE_BLOCKED && queue->blocked_running >= blocked_max))
+			continue;
+		if (best == LANE_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence)
+			best = lane;
+	}
+	return best;
 }
 
 static void wake_if_work(struct queue *queue)
 {
-	if (class_next(queue) != CLASS_COUNT)
+	if (lane_next(queue) != LANE_COUNT)
 		pthread_cond_signal(&queue->work);
 }
 
@@ -262,8 +275,10 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 {
 	struct waiter *waiter = waiter_new(queue);
 	waiter->operation = operation;
-	waiter->sequence = in_front ? --queue->sequence_first : ++queue->sequence_last;
-	waiter->class = class_of(operation);
+	if (!operation->sequence)
+		operation->sequence = ++queue->sequence_last;
+	waiter->sequence = operation->sequence;
+	waiter->lane = lane_of(operation);
 	struct claim **end = &waiter->claims;
 	for (size_t i = 0; i < operation->claim_count; i++) {
 		struct slot *slot = slot_get(queue, operation->claims[i]);
@@ -283,6 +298,10 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 		else
 			slot_append(slot, claim);
 	}
+	if (in_front)
+		TAILQ_INSERT_HEAD(&queue->all, waiter, arrival);
+	else
+		TAILQ_INSERT_TAIL(&queue->all, waiter, arrival);
 	queue->depth++;
 	ready_add(queue, waiter);
 }
@@ -318,7 +337,7 @@ void queue_return(struct queue *queue, struct operation *const *operations, size
 
 struct take {
 	uint32_t writer;
-	enum class class;
+	enum lane lane;
 	uint64_t blocked_claim;
 	size_t lines;
 	size_t count;
@@ -332,8 +351,8 @@ static size_t lines_of(const struct operation *operation)
 
 static bool fits(const struct take *take, const struct waiter *waiter)
 {
-	return waiter->class == take->class &&
-	       (take->class != CLASS_BLOCKED || take->count == 0 ||
+	return waiter->lane == take->lane &&
+	       (take->lane != LANE_BLOCKED || take->count == 0 ||
 	        waiter->operation->blocked_claim == take->blocked_claim) &&
 	       take->count < LU_BATCH_OPERATIONS_MAX &&
 	       (take->count == 0 || take->lines + lines_of(waiter->operation) <= LU_BATCH_LINES_MAX);
@@ -378,7 +397,7 @@ static void waiter_free(struct queue *queue, struct waiter *waiter)
 /* The earliest that may join the batch, off its list; NULL: the batch is complete. */
 static struct waiter *take_next(struct queue *queue, struct take *take)
 {
-	struct waiter *ready = TAILQ_FIRST(&queue->ready[take->class]), *candidate = TAILQ_FIRST(&take->candidates);
+	struct waiter *ready = TAILQ_FIRST(&queue->ready[take->lane]), *candidate = TAILQ_FIRST(&take->candidates);
 	struct waiter *next = ready && (!candidate || ready->sequence < candidate->sequence) ? ready : candidate;
 	if (next && !fits(take, next) && next == ready)
 		next = candidate; /* of the blocked ones, only one SKU's travel together */
@@ -402,6 +421,7 @@ static size_t take_batch(struct queue *queue, struct take *take, struct operatio
 		take->lines += lines_of(operation);
 		take->blocked_claim = operation->blocked_claim;
 		leave(queue, take, waiter);
+		TAILQ_REMOVE(&queue->all, waiter, arrival);
 		waiter_free(queue, waiter);
 	}
 	/* Those that found no room any more stand first in slots that are lent: queue_finish() comes upon them. */
@@ -412,20 +432,62 @@ static size_t take_batch(struct queue *queue, struct take *take, struct operatio
 	return take->count;
 }
 
+/* Takes one operation out of the middle of everything: its time is up. Whoever stood behind it moves up. */
+static void withdraw(struct queue *queue, struct waiter *waiter)
+{
+	ready_remove(queue, waiter);
+	TAILQ_REMOVE(&queue->all, waiter, arrival);
+	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
+		struct slot *slot = claim->slot;
+		*(claim->previous ? &claim->previous->next : &slot->first) = claim->next;
+		*(claim->next ? &claim->next->previous : &slot->last) = claim->previous;
+		if (claim->previous)
+			continue;
+		if (claim->next) {
+			claim->next->waiter->behind--;
+			ready_add(queue, claim->next->waiter);
+		} else if (slot->lent_to == NOBODY) {
+			slot_drop(queue, slot);
+		}
+	}
+	waiter_free(queue, waiter);
+}
+
+/* Operations that wait behind something and whose time is up: they are lent to be refused, and claim nothing. */
+static size_t take_late(struct queue *queue, struct operation **ret_operations)
+{
+	int64_t late_ns = clock_boottime_ns() + QUEUE_LATE_MS * NS_PER_MS;
+	size_t count = 0;
+	for (struct waiter *first; count < LU_BATCH_OPERATIONS_MAX && (first = TAILQ_FIRST(&queue->all)) &&
+	                           first->operation->deadline_ns < late_ns;) {
+		ret_operations[count++] = first->operation;
+		withdraw(queue, first);
+	}
+	return count;
+}
+
+/* When the first of those waiting has to be refused. */
+static int64_t next_late_ns(const struct queue *queue)
+{
+	const struct waiter *first = TAILQ_FIRST(&queue->all);
+	return first ? first->operation->deadline_ns - QUEUE_LATE_MS * NS_PER_MS : DEADLINE_NONE;
+}
+
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX])
 {
 	CHECK(writer < queue->writers);
 	pthread_mutex_lock(&queue->mutex);
 	CHECK(!queue->lent[writer] && !queue->blocked[writer]);
-	struct take take = {.writer = writer, .class = class_next(queue)};
-	while (take.class == CLASS_COUNT && !(queue->closed && queue->depth == 0)) {
-		pthread_cond_wait(&queue->work, &queue->mutex);
-		take.class = class_next(queue);
-	}
-	size_t count = take.class == CLASS_COUNT ? 0 : take_batch(queue, &take, ret_operations);
+	struct take take = {.writer = writer, .lane = LANE_COUNT};
+	size_t count;
+	while (!(count = take_late(queue, ret_operations)) && (take.lane = lane_next(queue)) == LANE_COUNT &&
+	       !(queue->closed && queue->depth == 0))
+		clock_cond_wait(&queue->work, &queue->mutex, next_late_ns(queue));
+	if (!count && take.lane != LANE_COUNT)
+		count = take_batch(queue, &take, ret_operations);
 	queue->depth -= count;
 	metric_add(METRIC_QUEUE_DEPTH, -(int64_t)count);
-	if (take.class == CLASS_BLOCKED) {
+	if (take.lane == LANE_BLOCKED) {
 		queue->blocked[writer] = true;
 		queue->blocked_running++;
 	}
@@ -465,14 +527,15 @@ struct queue *queue_new(size_t length, unsigned writers)
 	struct queue *queue = calloc(1, sizeof *queue);
 	CHECK(queue);
 	pthread_mutex_init(&queue->mutex, NULL);
-	pthread_cond_init(&queue->work, NULL);
+	clock_cond_init(&queue->work);
 	queue->length = length;
 	queue->keeper_room = length / 16 > KEEPER_ROOM_MIN ? length / 16 : KEEPER_ROOM_MIN;
 	if (queue->keeper_room > length / 2)
 		queue->keeper_room = length / 2;
 	queue->writers = writers;
-	for (enum class class = 0; class < CLASS_COUNT; class ++)
-		TAILQ_INIT(&queue->ready[class]);
+	for (enum lane lane = 0; lane < LANE_COUNT; lane++)
+		TAILQ_INIT(&queue->ready[lane]);
+	TAILQ_INIT(&queue->all);
 	size_t buckets = 1024;
 	while (buckets < length * 2)
 		buckets *= 2;

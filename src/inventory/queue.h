@@ -15,13 +15,16 @@
 
 #include "lastunit/operation.h"
 
+#define QUEUE_LATE_MS 100 /* who has less time left than this is not started */
+
 struct queue;
 
 struct queue *queue_new(size_t length, unsigned writers);
 void queue_free(struct queue *queue); /* CHECKs that it is empty */
 /* LU_OVERLOADED when full, LU_SHUTTING_DOWN after queue_close(). */
 enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_MUST_CHECK;
-/* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. */
+/* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. Operations whose time is up
+ * (QUEUE_LATE_MS) are lent too, whatever they wait for: to be refused. Deadlines must grow with arrival. */
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
 /* Gives back, in front of everything (they were there first), unanswered. Room is never a question. */
 void queue_return(struct queue *queue, struct operation *const *operations, size_t count);

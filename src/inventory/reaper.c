@@ -1,6 +1,6 @@
 /* The reaper (reaper.h).
  *
- * Happy path: ask which reservations are due → one expire operation each → wait for all their answers → again.
+ * Happy path: ask which reservations are due → one expire operation each → wait a moment for their answers → again.
  * Failure modes: PostgreSQL away: ask again in 100 ms. The queue is full: the rest is found again by the next question.
  * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on.
  */
@@ -17,6 +17,7 @@
 #include "base/metrics.h"
 #include "inventory/prepare.h"
 #include "inventory/inventory_internal.h"
+#include "store/idempotency.h"
 #include "store/reservation.h"
 
 #define PASS_MAX 1000 /* expiries asked for at a time */
@@ -25,6 +26,8 @@
 #define REST_MS_MIN 1000
 #define REST_MS_MAX 60000
 #define ASK_MS 2000
+#define PRUNE_EVERY_MS 60000
+#define PRUNE_MAX 1000
 
 struct rest {
 	struct uuid id;
@@ -47,9 +50,11 @@ struct reaper {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	bool stopping;
-	size_t under_way;
+	struct uuid under_way[PASS_MAX]; /* expiries not answered yet */
+	size_t under_way_count;
 	struct rest resting[RESTING_MAX]; /* under the mutex */
 	size_t resting_count;
+	int64_t prune_ns; /* when next */
 };
 
 /* --- reservations that are left alone for a while --------------------------------------------------------------------- */
@@ -75,8 +80,9 @@ static void rest(struct reaper *r, const struct uuid *id)
 	entry->until_ns = deadline_in_ms(entry->ms);
 }
 
-/* Those still resting, for the question; those rested for very long without being asked about are forgotten. */
-static size_t resting_now(struct reaper *r, struct uuid *ret_ids)
+/* Those not to be asked for: resting, or still under way. Who rested for very long without being asked about is
+ * forgotten. */
+static size_t left_alone(struct reaper *r, struct uuid *ret_ids)
 {
 	int64_t now = clock_boottime_ns();
 	size_t count = 0, kept = 0;
@@ -89,25 +95,43 @@ static size_t resting_now(struct reaper *r, struct uuid *ret_ids)
 		r->resting[kept++] = r->resting[i];
 	}
 	r->resting_count = kept;
+	for (size_t i = 0; i < r->under_way_count; i++)
+		ret_ids[count++] = r->under_way[i];
 	pthread_mutex_unlock(&r->mutex);
 	return count;
 }
 
 /* --- one pass -------------------------------------------------------------------------------------------------------------- */
 
+/* Under the mutex. */
+static void arrived(struct reaper *r, const struct uuid *id)
+{
+	for (size_t i = 0; i < r->under_way_count; i++)
+		if (uuid_equal(&r->under_way[i], id)) {
+			r->under_way[i] = r->under_way[--r->under_way_count];
+			break;
+		}
+	pthread_cond_signal(&r->changed);
+}
+
+/* PostgreSQL away or everything overloaded is no fault of a reservation: the next pass finds it again. A row that a
+ * stranger has locked for long is: the others must not wait with it. */
+static bool deserves_rest(enum lu_error error)
+{
+	return error && error != LU_DATABASE_UNAVAILABLE && error != LU_OUTCOME_UNKNOWN && error != LU_OVERLOADED &&
+	       error != LU_SHUTTING_DOWN;
+}
+
 static void on_expired(struct operation *operation)
 {
 	struct expiry *x = (struct expiry *)operation;
 	struct reaper *r = x->reaper;
-	enum lu_error error = operation->verdict.error;
 	pthread_mutex_lock(&r->mutex);
-	/* Not had in time or not now is nobody's fault: the next pass finds it again. */
-	if (error && error != LU_DEADLINE_EXCEEDED && error != LU_DATABASE_UNAVAILABLE && error != LU_OUTCOME_UNKNOWN) {
+	if (deserves_rest(operation->verdict.error)) {
 		metric_add(METRIC_EXPIRE_FAILURES, 1);
 		rest(r, &operation->target);
 	}
-	r->under_way--;
-	pthread_cond_signal(&r->changed);
+	arrived(r, &operation->target);
 	pthread_mutex_unlock(&r->mutex);
 	arena_done(&x->arena);
 	free(x);
@@ -132,16 +156,37 @@ static bool submit(struct reaper *r, const struct reservation *reservation)
 	operation_add_skus(op, reservation->lines, reservation->line_count);
 	operation_claim(op);
 	pthread_mutex_lock(&r->mutex);
-	r->under_way++;
+	r->under_way[r->under_way_count++] = op->target;
 	pthread_mutex_unlock(&r->mutex);
 	if (!queue_submit(r->inventory->queue, op))
 		return true;
 	pthread_mutex_lock(&r->mutex);
-	r->under_way--;
+	arrived(r, &op->target);
 	pthread_mutex_unlock(&r->mutex);
 	arena_done(&x->arena);
 	free(x);
 	return false;
+}
+
+/* Refusals' details may go after a day (sql/README.md): a little now and then. */
+static void prune(struct reaper *r)
+{
+	size_t count;
+	if (clock_boottime_ns() < r->prune_ns)
+		return;
+	r->prune_ns = deadline_in_ms(PRUNE_EVERY_MS);
+	if (idempotency_prune(r->pg, PRUNE_MAX, deadline_in_ms(ASK_MS), &count))
+		return; /* it comes again */
+}
+
+/* Most of a pass is answered at once; who is not, because its row is locked, is not waited for. */
+static void wait_for_answers(struct reaper *r, size_t limit)
+{
+	int64_t until_ns = deadline_in_ms(POLL_MS);
+	pthread_mutex_lock(&r->mutex);
+	while (r->under_way_count > limit && clock_cond_wait(&r->changed, &r->mutex, until_ns))
+		continue;
+	pthread_mutex_unlock(&r->mutex);
 }
 
 /* Returns how long to sleep; 0: there is more to do. */
@@ -149,21 +194,20 @@ static int64_t pass(struct reaper *r)
 {
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
-	struct uuid *except = ARENA_ARRAY(&r->arena, RESTING_MAX, struct uuid);
-	size_t except_count = resting_now(r, except), count;
+	struct uuid *except = ARENA_ARRAY(&r->arena, RESTING_MAX + PASS_MAX, struct uuid);
+	size_t except_count = left_alone(r, except), count, room = PASS_MAX - r->under_way_count;
 	struct reservation **due;
 	int64_t next_us;
-	if (pg_connect(r->pg, deadline_ns) ||
-	    reservation_overdue(r->pg, &r->arena, except, except_count, PASS_MAX, deadline_ns, &due, &count, &next_us))
+	if (pg_connect(r->pg, deadline_ns))
+		return POLL_MS * NS_PER_MS;
+	prune(r);
+	if (!room || reservation_overdue(r->pg, &r->arena, except, except_count, room, deadline_ns, &due, &count, &next_us))
 		return POLL_MS * NS_PER_MS;
 	bool all = true;
 	for (size_t i = 0; i < count && all; i++)
 		all = submit(r, due[i]);
-	pthread_mutex_lock(&r->mutex);
-	while (r->under_way)
-		pthread_cond_wait(&r->changed, &r->mutex);
-	pthread_mutex_unlock(&r->mutex);
-	if (count == PASS_MAX && all)
+	wait_for_answers(r, 0);
+	if (count == room && all)
 		return 0;
 	return next_us < POLL_MS * 1000 ? (next_us > 0 ? next_us * 1000 : NS_PER_MS) : POLL_MS * NS_PER_MS;
 }
@@ -208,6 +252,10 @@ void reaper_stop(struct reaper *r)
 	pthread_cond_broadcast(&r->changed);
 	pthread_mutex_unlock(&r->mutex);
 	pthread_join(r->thread, NULL);
+	pthread_mutex_lock(&r->mutex);
+	while (r->under_way_count)
+		pthread_cond_wait(&r->changed, &r->mutex);
+	pthread_mutex_unlock(&r->mutex);
 	pg_free(r->pg);
 	arena_done(&r->arena);
 	pthread_cond_destroy(&r->changed);

@@ -36,6 +36,18 @@ struct scrub {
 	bool stopping;
 };
 
+/* Sleeps; false when it is time to stop. */
+static bool rest(struct scrub *s, int64_t ms)
+{
+	int64_t until_ns = deadline_in_ms(ms);
+	pthread_mutex_lock(&s->mutex);
+	while (!s->stopping && clock_cond_wait(&s->wake, &s->mutex, until_ns))
+		continue;
+	bool go_on = !s->stopping;
+	pthread_mutex_unlock(&s->mutex);
+	return go_on;
+}
+
 /* A run of cells as they stand. False: Redis or the lease is away. */
 static bool read_cells(struct scrub *s, const char *namespace, const struct text *skus, size_t count,
                        struct cell **ret_cells)
@@ -86,26 +98,32 @@ static void report_wrong(struct scrub *s, struct text sku, const struct cell *ce
 	metric_add(METRIC_SCRUB_WRONG, 1);
 	log_event(LOG_ERROR, "cell_wrong sku=%s cell=%s version=%lld on_hand=%lld reserved=%lld", log_quote(sku),
 	          log_quote(cell->raw), (long long)row->version, (long long)row->on_hand, (long long)row->reserved);
-	int64_t versions[] = {row->version + 1}; /* whatever it is, it goes */
-	char namespace[CELL_NAMESPACE_BYTES + 1];
+	/* Exactly these bytes, and nothing that a writer may have put there meanwhile, give way to a ticket that nobody
+	 * holds and that ends by itself. */
+	char namespace[CELL_NAMESPACE_BYTES + 1], ticket[TOKEN_BYTES + 1];
+	token_new(ticket);
+	struct text ticket_cell = cell_ticket(&s->arena, ticket);
+	int64_t px_ms = CELL_TICKET_MS;
 	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	if (epoch_lease(s->epoch, namespace))
-		(void)cell_run(s->redis, cell_invalidate(&s->arena, text_of(namespace), &sku, versions, 1), 1,
+		(void)cell_run(s->redis, cell_cas(&s->arena, text_of(namespace), &sku, &cell->raw, &ticket_cell, &px_ms, 1), 1,
 		               deadline_in_ms(s->config->redis_timeout_ms), &reply);
 }
 
-/* A cell that was older than its row, looked at again after the relay's time. The cell is read before the row this
- * time: if it still says the same, nobody came to remove it. */
-static void look_again(struct scrub *s, const char *namespace, struct text sku, const struct cell *first)
+/* Cells that were older than their rows, looked at again after the relay's time. They are read before the rows this
+ * time: who still says the same was removed by nobody. */
+static void look_again(struct scrub *s, const char *namespace, const struct text *skus, const struct cell *first,
+                       size_t count)
 {
-	struct cell *cell = NULL;
-	struct sku_figures_row *row;
-	clock_sleep_until(deadline_in_ms(RECHECK_MS));
-	if (!read_cells(s, namespace, &sku, 1, &cell) || pg_connect(s->pg, deadline_in_ms(ASK_MS)) ||
-	    sku_read(s->pg, &s->arena, &sku, 1, deadline_in_ms(ASK_MS), &row) || !row->known)
+	struct cell *cells = NULL;
+	struct sku_figures_row *rows;
+	if (!count || !rest(s, RECHECK_MS) || !read_cells(s, namespace, skus, count, &cells) ||
+	    pg_connect(s->pg, deadline_in_ms(ASK_MS)) ||
+	    sku_read(s->pg, &s->arena, skus, count, deadline_in_ms(ASK_MS), &rows))
 		return;
-	if (compare(cell, &row->figures) == OLDER && text_equal(cell->raw, first->raw))
-		report_wrong(s, sku, cell, &row->figures);
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].known && compare(&cells[i], &rows[i].figures) == OLDER && text_equal(cells[i].raw, first[i].raw))
+			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
 }
 
 /* Cells that were newer than their rows: those rows, selected again, must have caught up by now. */
@@ -119,6 +137,24 @@ static void catch_up(struct scrub *s, const struct text *skus, const struct cell
 		if (finding == WRONG || finding == NEWER)
 			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
 	}
+}
+
+/* Cells that differ from their rows, perhaps rightly. */
+struct doubt {
+	struct text *skus;
+	struct cell *cells;
+	size_t count;
+};
+
+static struct doubt doubt_new(struct scrub *s, size_t most)
+{
+	return (struct doubt){ARENA_ARRAY(&s->arena, most, struct text), ARENA_ARRAY(&s->arena, most, struct cell), 0};
+}
+
+static void doubt_add(struct doubt *doubt, struct text sku, const struct cell *cell)
+{
+	doubt->skus[doubt->count] = sku;
+	doubt->cells[doubt->count++] = *cell;
 }
 
 static void pass(struct scrub *s)
@@ -138,9 +174,7 @@ static void pass(struct scrub *s)
 		skus[i] = rows[i].code;
 	if (!read_cells(s, namespace, skus, count, &cells))
 		return;
-	struct text *newer_skus = ARENA_ARRAY(&s->arena, count, struct text);
-	struct cell *newer = ARENA_ARRAY(&s->arena, count, struct cell);
-	size_t newer_count = 0;
+	struct doubt newer = doubt_new(s, count), older = doubt_new(s, count);
 	for (size_t i = 0; i < count; i++) {
 		metric_add(METRIC_SCRUB_CHECKED, cells[i].state == CELL_VALUE);
 		switch (compare(&cells[i], &rows[i].figures)) {
@@ -150,31 +184,23 @@ static void pass(struct scrub *s)
 			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
 			break;
 		case NEWER:
-			newer_skus[newer_count] = skus[i];
-			newer[newer_count++] = cells[i];
+			doubt_add(&newer, skus[i], &cells[i]);
 			break;
 		case OLDER:
-			look_again(s, namespace, skus[i], &cells[i]);
+			doubt_add(&older, skus[i], &cells[i]);
 			break;
 		}
 	}
-	catch_up(s, newer_skus, newer, newer_count);
+	catch_up(s, newer.skus, newer.cells, newer.count);
+	look_again(s, namespace, older.skus, older.cells, older.count);
 }
 
 static void *scrub_main(void *context)
 {
 	struct scrub *s = context;
-	pthread_mutex_lock(&s->mutex);
-	while (!s->stopping) {
-		int64_t until_ns = deadline_in_ms(PASS_MS);
-		pthread_mutex_unlock(&s->mutex);
+	while (rest(s, PASS_MS))
 		if (s->redis && s->config->scrub_per_s)
 			pass(s);
-		pthread_mutex_lock(&s->mutex);
-		while (!s->stopping && clock_cond_wait(&s->wake, &s->mutex, until_ns))
-			continue;
-	}
-	pthread_mutex_unlock(&s->mutex);
 	return NULL;
 }
 

@@ -19,7 +19,6 @@
 
 #define RETRIES_MAX 5
 #define AGAIN_MAX 50        /* moves that cost nothing, before they count as retries: a bound on everything */
-#define START_MARGIN_MS 100 /* an operation with less time left is not started */
 #define TROUBLE_MS_MAX 2000 /* how long a batch waits for PostgreSQL to come back */
 #define ABANDONED_MAX 4     /* sessions given up with a COMMIT under way, before new ones are refused */
 #define ABANDONED_PROBE_MS 1000
@@ -28,11 +27,17 @@
 
 static void refuse_all(struct batch *b, enum lu_error error)
 {
-	if (b->outcome_unknown)
-		error = LU_OUTCOME_UNKNOWN;
 	for (size_t i = 0; i < b->count; i++)
-		batch_refuse(b->operations[i], error);
+		batch_refuse(b->operations[i], b->operations[i]->outcome_unknown ? LU_OUTCOME_UNKNOWN : error);
 	b->count = 0;
+}
+
+static bool any_outcome_unknown(const struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++)
+		if (b->operations[i]->outcome_unknown)
+			return true;
+	return false;
 }
 
 /* Answers what has no time left. Returns the deadline of the next attempt: the earliest of those that remain. */
@@ -42,14 +47,14 @@ static int64_t drop_late(struct batch *b)
 	size_t kept = 0;
 	for (size_t i = 0; i < b->count; i++) {
 		struct operation *op = b->operations[i];
-		if (op->deadline_ns - now >= START_MARGIN_MS * NS_PER_MS) {
+		if (op->deadline_ns - now >= QUEUE_LATE_MS * NS_PER_MS) {
 			if (op->deadline_ns < earliest)
 				earliest = op->deadline_ns;
 			b->operations[kept++] = op;
 			continue;
 		}
 		metric_add(METRIC_OPERATIONS_DROPPED, 1);
-		batch_refuse(op, b->outcome_unknown              ? LU_OUTCOME_UNKNOWN
+		batch_refuse(op, op->outcome_unknown             ? LU_OUTCOME_UNKNOWN
 		                 : b->key_busy && op->client_key ? LU_IDEMPOTENCY_IN_FLIGHT
 		                                                 : LU_DEADLINE_EXCEEDED);
 	}
@@ -77,7 +82,6 @@ static void run_singly(struct batch *b)
 		single->operations[0] = b->operations[i];
 		single->count = 1;
 		single->lock = b->lock;
-		single->outcome_unknown = b->outcome_unknown;
 		batch_run(single);
 		free(single);
 	}
@@ -114,7 +118,7 @@ static void reconnect(struct batch *b)
 	if (!b->trouble_since_ns)
 		b->trouble_since_ns = now;
 	/* An unknown outcome is worth every moment up to the deadlines: drop_late() ends it. */
-	if (!b->outcome_unknown && now - b->trouble_since_ns > TROUBLE_MS_MAX * NS_PER_MS)
+	if (!any_outcome_unknown(b) && now - b->trouble_since_ns > TROUBLE_MS_MAX * NS_PER_MS)
 		refuse_all(b, LU_DATABASE_UNAVAILABLE);
 	else
 		pause_with_jitter(3);
@@ -126,7 +130,8 @@ static void unknown(struct batch *b)
 	unsigned abandoned = atomic_fetch_add(&all->abandoned, 1) + 1;
 	metric_add(METRIC_OUTCOME_UNKNOWN, 1);
 	log_event(LOG_WARN, "outcome_unknown operations=%zu abandoned=%u", b->count, abandoned);
-	b->outcome_unknown = true;
+	for (size_t i = 0; i < b->count; i++)
+		b->operations[i]->outcome_unknown = true;
 }
 
 /* True when too many sessions hang in COMMIT: then one batch a second finds out whether that is over. */
@@ -147,7 +152,7 @@ static void batch_run(struct batch *b)
 		int64_t deadline_ns = drop_late(b);
 		if (!b->count)
 			break;
-		if (!b->outcome_unknown && too_many_abandoned(all)) {
+		if (!any_outcome_unknown(b) && too_many_abandoned(all)) {
 			refuse_all(b, LU_DATABASE_UNAVAILABLE);
 			break;
 		}
@@ -160,7 +165,6 @@ static void batch_run(struct batch *b)
 			outcome = OUTCOME_RETRY;
 		switch (outcome) {
 		case OUTCOME_ANSWERED:
-			atomic_store(&all->abandoned, 0);
 			break;
 		case OUTCOME_AGAIN:
 			metric_add(METRIC_BATCH_RETRIES, 1);
@@ -181,6 +185,9 @@ static void batch_run(struct batch *b)
 			break;
 		case OUTCOME_UNAVAILABLE:
 			refuse_all(b, LU_DATABASE_UNAVAILABLE);
+			break;
+		case OUTCOME_SINGLY:
+			run_singly(b);
 			break;
 		case OUTCOME_CULPRIT:
 			if (b->count > 1)

@@ -70,7 +70,7 @@ enum lu_error epoch_lease_read(struct pg *pg, struct arena *arena, int64_t deadl
 	static const struct pg_statement statement = {
 	        "epoch_lease_read",
 	        "SELECT e.state, e.namespace, e.redis_identity,"
-	        " e.xmin = e.xid::xid AND e.pg_identity = " IDENTITY("e") ", (SELECT v.version FROM keys_version v)"
+	        " e.xmin = e.xid::xid AND e.pg_identity = " IDENTITY("e") ", (SELECT v.version FROM keys_version v), e.lease_ms"
 	        " FROM cache_epoch e",
 	};
 	PGresult *r;
@@ -81,6 +81,7 @@ enum lu_error epoch_lease_read(struct pg *pg, struct arena *arena, int64_t deadl
 		*ret_row = row_get(r, arena);
 		ret_row->genuine = pg_get_bool(r, 0, 3);
 		ret_row->keys_version = pg_get_int(r, 0, 4);
+		ret_row->lease_ms = pg_get_int(r, 0, 5);
 	} else {
 		error = pg_fail(pg, PG_VIOLATION, "", "cache_epoch has lost its row");
 	}
@@ -135,7 +136,7 @@ static enum lu_error open_pipe(struct pg *pg, const struct pg_params *p, int64_t
 	static const struct pg_statement open = {
 		"epoch_open",
 		"UPDATE cache_epoch e SET state = 1, namespace = $2, redis_identity = $3, pg_identity = " IDENTITY(
-			"e") ", xid = pg_current_xact_id() WHERE e.namespace = $1 AND e.state = 3",
+			"e") ", lease_ms = $4, xid = pg_current_xact_id() WHERE e.namespace = $1 AND e.state = 3",
 	};
 	pg_pipe_add(pg, &begin, NULL);
 	pg_pipe_add(pg, &timeout, NULL);
@@ -156,7 +157,7 @@ static enum lu_error open_pipe(struct pg *pg, const struct pg_params *p, int64_t
 }
 
 enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text namespace, struct text redis_identity,
-                         int64_t deadline_ns, bool *ret_moved)
+                         int64_t lease_ms, int64_t deadline_ns, bool *ret_moved)
 {
 	struct arena arena;
 	arena_init(&arena, 0);
@@ -165,6 +166,7 @@ enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text n
 	pg_add_text(&p, old_namespace);
 	pg_add_text(&p, namespace);
 	pg_add_text(&p, redis_identity);
+	pg_add_int8(&p, lease_ms);
 	bool moved = false, sent;
 	enum lu_error error = open_pipe(pg, &p, deadline_ns, &moved);
 	arena_done(&arena);

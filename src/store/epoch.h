@@ -13,7 +13,8 @@ struct epoch_row {
 	enum epoch_state state;
 	struct text namespace; /* "lu:…" */
 	struct text redis_identity;
-	bool genuine; /* epoch_lease_read: this PostgreSQL is the one it was opened on, and `xid` is still its xmin */
+	bool genuine;     /* epoch_lease_read: this PostgreSQL is the one it was opened on, and `xid` is still its xmin */
+	int64_t lease_ms; /* epoch_lease_read: L, the same for everybody while this epoch lasts; set by its opener */
 	int64_t keys_version; /* epoch_lease_read: changes whenever a key or principal changes */
 };
 
@@ -31,6 +32,6 @@ enum lu_error epoch_closed(struct pg *pg, struct text namespace, int64_t deadlin
 /* closed -> open with a new namespace: exclusive advisory lock with lock_timeout 200 ms (LU_OVERLOADED when not had:
  * try again), which waits out the writers in flight; identity of PostgreSQL read in the same transaction. */
 enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text namespace, struct text redis_identity,
-                         int64_t deadline_ns, bool *ret_moved) LU_MUST_CHECK;
+                         int64_t lease_ms, int64_t deadline_ns, bool *ret_moved) LU_MUST_CHECK;
 
 #endif

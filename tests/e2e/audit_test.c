@@ -325,7 +325,7 @@ static void open_epoch(const char *url, struct redis_server *redis_server, char 
 	assert_int_equal(cell_redis_identity(redis, deadline_ns, identity), LU_OK);
 	assert_int_equal(cell_guard_set(redis, text_of(namespace), identity, deadline_ns), LU_OK);
 	assert_int_equal(pg_connect(pg, deadline_ns), LU_OK);
-	assert_int_equal(epoch_open(pg, TEXT(""), text_of(namespace), text_of(identity), deadline_ns, &moved), LU_OK);
+	assert_int_equal(epoch_open(pg, TEXT(""), text_of(namespace), text_of(identity), 1000, deadline_ns, &moved), LU_OK);
 	assert_true(moved);
 	pg_free(pg);
 	redis_free(redis);

@@ -33,6 +33,15 @@ static int open_house_with_a_patient_redis_client(void **state)
 	return 0;
 }
 
+static int open_house_of_long_leases(void **state)
+{
+	int64_t lease_ms = house_config.lease_ms;
+	house_config.lease_ms = 2000;
+	house_open(&h, NULL);
+	house_config.lease_ms = lease_ms;
+	return 0;
+}
+
 static int close_house(void **state)
 {
 	assert_audit(&h);
@@ -400,6 +409,95 @@ static void I9_a_strangers_lock_stops_only_those_who_need_its_row(void **state)
 	forget(waits), pg_free(other);
 }
 
+/* Sixteen rows locked by a stranger, and at most half the writers wait for such: nobody waits beyond his deadline. */
+static void I9_those_behind_many_strangers_locks_are_all_answered_in_time(void **state)
+{
+	struct attempt_at *carts[16];
+	int64_t begun[16];
+	char code[2] = "A", cart[4] = "A1";
+	for (int i = 0; i < 16; i++, code[0]++)
+		make_sku(&h, code, 5);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	for (int i = 0; i < 16; i++, cart[0]++) {
+		begun[i] = clock_boottime_ns();
+		carts[i] = begin(&h, OPERATION_CHECKOUT, cart, NULL);
+		usleep(100000);
+	}
+	for (int i = 0; i < 16; i++) {
+		assert_int_equal(await(carts[i])->error, LU_DEADLINE_EXCEEDED);
+		int64_t took_ms = (clock_boottime_ns() - begun[i]) / NS_PER_MS;
+		assert_in_range(took_ms, 0, h.config.request_timeout_ms + 1500);
+		forget(carts[i]);
+	}
+	tell(other, "COMMIT");
+	pg_free(other);
+}
+
+/* A due hold reaches into a row that a stranger has locked: the cart that needs its units waits for that row, once. */
+static void I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for(void **state)
+{
+	make_sku(&h, "B", 5);
+	make_sku(&h, "A", 5);
+	hold_for(&h, "A5 B1", 1);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku WHERE code = 'B' FOR UPDATE");
+	tell(other, "SELECT pg_sleep_until((SELECT expires_at FROM lastunit.reservation) + interval '1 ms')");
+	int64_t retries = metric_get(METRIC_BATCH_RETRIES);
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	tell(other, "SELECT pg_sleep(0.5)");
+	tell(other, "COMMIT");
+	assert_int_equal(await(cart)->error, LU_OK);
+	assert_in_range(metric_get(METRIC_BATCH_RETRIES) - retries, 0, 20);
+	forget(cart), pg_free(other);
+}
+
+/* A standby that never answers: the sale is durable here, its COMMIT hangs, and so does whoever wants its row. */
+static void I4_nobody_is_told_that_nothing_was_changed_while_a_commit_hangs(void **state)
+{
+	make_sku(&h, "A", 10);
+	pg_server_ask(h.url, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+	sql(&h, "SELECT pg_reload_conf()");
+	struct attempt_at *carts[3];
+	for (int i = 0; i < 3; i++) {
+		carts[i] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+		wait_sql(&h, "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "t");
+	}
+	for (int i = 0; i < 3; i++)
+		await(carts[i]);
+	pg_server_ask(h.url, "ALTER SYSTEM RESET synchronous_standby_names");
+	sql(&h, "SELECT pg_reload_conf()");
+	wait_sql(&h, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", "0");
+	for (int i = 0; i < 3; i++) {
+		char text[200];
+		snprintf(text, sizeof text, "SELECT count(*) FROM lastunit.idempotency WHERE key = '%.*s'",
+		         (int)carts[i]->operation.key.size, carts[i]->operation.key.data);
+		if (await(carts[i])->error == LU_DEADLINE_EXCEEDED)
+			assert_string_equal(sql(&h, text), "0");
+		forget(carts[i]);
+	}
+}
+
+/* L belongs to the epoch: who closes it waits as long as the longest lease that anybody may hold. */
+static void I5_instances_of_different_leases_wait_for_the_longest(void **state)
+{
+	static struct house hasty;
+	int64_t lease_ms = house_config.lease_ms;
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	house_config.lease_ms = 100;
+	house_config.redis_url = "unix:///nowhere/at/all";
+	house_open_without_epoch(&hasty, &h);
+	house_config.lease_ms = lease_ms;
+	house_config.redis_url = "";
+	assert_int_equal(run(&hasty, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	assert_int_equal(look(&h, "A").figures.on_hand, 9);
+	house_close(&hasty);
+}
+
 static void I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed(void **state)
 {
 	make_sku(&h, "A", 10);
@@ -441,6 +539,24 @@ static void I10_a_marker_left_behind_is_healed(void **state)
 	/* One reader must see it for a second: a new reader each time would begin to watch anew. */
 	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 10);
 	assert_string_equal(sql(&h, "SELECT version FROM lastunit.sku"), "1");
+}
+
+static void I11_a_row_locked_by_a_stranger_delays_no_other_expiry(void **state)
+{
+	make_sku(&h, "Z", 5);
+	make_sku(&h, "A", 5);
+	hold_for(&h, "Z1", 1);
+	hold_for(&h, "A1", 2);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku WHERE code = 'Z' FOR UPDATE");
+	wait_sql(&h, "SELECT state FROM lastunit.reservation ORDER BY expires_at DESC LIMIT 1", "4");
+	assert_string_equal(sql(&h,
+	                        "SELECT ended_at - expires_at < interval '1 s' FROM lastunit.reservation"
+	                        " ORDER BY expires_at DESC LIMIT 1"),
+	                    "t");
+	tell(other, "COMMIT");
+	pg_free(other);
 }
 
 static void I11_a_hold_that_is_due_can_be_sold_but_never_committed(void **state)
@@ -518,6 +634,12 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
 	PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
+	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
+	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
+	HOUSE_TEST(I4_nobody_is_told_that_nothing_was_changed_while_a_commit_hangs),
+	cmocka_unit_test_setup_teardown(I5_instances_of_different_leases_wait_for_the_longest, open_house_of_long_leases,
+                                    close_house),
+	HOUSE_TEST(I11_a_row_locked_by_a_stranger_delays_no_other_expiry),
 	HOUSE_TEST(I9_a_strangers_lock_stops_only_those_who_need_its_row),
 	HOUSE_TEST(I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed),
 	HOUSE_TEST(I10_a_replay_removes_what_is_older_than_its_answer),

@@ -52,6 +52,8 @@ int house_servers_stop(void **state);
 /* A new database (migrated) and a started inventory on it; waits for an open epoch unless `config` says no Redis. A
  * second house on the first one's database and Redis: another instance. */
 void house_open(struct house *house, const struct house *beside);
+/* The same, without waiting for an epoch that it can use. */
+void house_open_without_epoch(struct house *house, const struct house *beside);
 void house_close(struct house *house);
 /* house_open reads these before it starts; tests change them first. */
 extern struct config house_config;

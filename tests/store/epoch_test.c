@@ -14,7 +14,7 @@ static struct epoch_row lease(struct pg *pg)
 static bool open_epoch(struct pg *pg, const char *old, const char *new)
 {
 	bool moved = false;
-	ok(pg, epoch_open(pg, text_of(old), text_of(new), TEXT("redis-1"), SOON, &moved));
+	ok(pg, epoch_open(pg, text_of(old), text_of(new), TEXT("redis-1"), 1000, SOON, &moved));
 	return moved;
 }
 
@@ -97,7 +97,7 @@ static void the_opener_waits_out_the_writers_in_flight(void **state)
 	struct epoch_row row = enter(writer);
 	assert_int_equal(row.state, EPOCH_CLOSED);
 	bool moved = true;
-	assert_int_equal(epoch_open(opener, TEXT(""), TEXT("lu:1"), TEXT("redis-1"), SOON, &moved), LU_OVERLOADED);
+	assert_int_equal(epoch_open(opener, TEXT(""), TEXT("lu:1"), TEXT("redis-1"), 1000, SOON, &moved), LU_OVERLOADED);
 	assert_int_equal(pg_error(opener)->class, PG_RETRY);
 	assert_string_equal(pg_error(opener)->sqlstate, "55P03");
 	assert_int_equal(PQtransactionStatus(pg_conn(opener)), PQTRANS_IDLE);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "inventory/queue.h"
 #include "lib/dies.h"
@@ -25,7 +26,7 @@ struct item {
 
 static struct operation *init(struct item *item, enum operation_kind kind, const int *skus, size_t sku_count, int key)
 {
-	*item = (struct item){.operation = {.kind = kind, .claims = item->claims}};
+	*item = (struct item){.operation = {.kind = kind, .claims = item->claims, .deadline_ns = DEADLINE_NONE}};
 	for (size_t i = 0; i < sku_count; i++)
 		item->claims[item->operation.claim_count++] = (uint64_t)skus[i] * 2 + 1;
 	item->operation.sku_count = item->operation.line_count = sku_count;
@@ -716,9 +717,33 @@ static void ten_thousand_waiting_cost_nothing(void **state)
 	free(cold);
 }
 
+/* Behind a SKU in use, and first of its kind: its time is up before its turn has come. */
+static void I9_whose_time_is_up_is_lent_to_be_refused(void **state)
+{
+	struct queue *queue = queue_new(100, 2);
+	struct operation *got[LU_BATCH_OPERATIONS_MAX], *first = make("A"), *late = make("AB"), *behind = make("B");
+	assert_int_equal(queue_submit(queue, first), LU_OK);
+	assert_int_equal(queue_take(queue, 0, got), 1);
+	late->deadline_ns = deadline_in_ms(QUEUE_LATE_MS + 50);
+	assert_int_equal(queue_submit(queue, late), LU_OK);
+	assert_int_equal(queue_submit(queue, behind), LU_OK);
+	assert_int_equal(queue_take(queue, 1, got), 1);
+	assert_ptr_equal(got[0], late);
+	queue_finish(queue, 1);
+	/* Who waited for it alone may run now. */
+	assert_int_equal(queue_take(queue, 1, got), 1);
+	assert_ptr_equal(got[0], behind);
+	queue_finish(queue, 1);
+	queue_finish(queue, 0);
+	assert_int_equal(queue_depth(queue), 0);
+	queue_free(queue);
+	free(first), free(late), free(behind);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(I9_whose_time_is_up_is_lent_to_be_refused),
 		cmocka_unit_test(carts_of_one_sku_gather_in_order),
 		cmocka_unit_test(a_sku_in_use_waits_for_its_writer_and_others_pass),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
