@@ -312,14 +312,16 @@ void connection_process(struct connection *connection)
 {
 	struct server_loop *loop = connection->loop;
 	bool more = !connection->writing;
-	while (more) {
+	/* One send() full of answers is a turn. Whoever pipelines more waits for the next (settle), behind everybody else:
+	 * else a thousand who ask without ever reading make the loop deaf for seconds. */
+	do {
 		connection->processing = true;
 		do {
-			more = step(connection);
+			more = more && step(connection);
 		} while (more && loop->out.size < LOOP_OUT_BYTES_MAX);
 		connection->processing = false;
 		more &= flush(connection, &loop->out);
-	}
+	} while (more && connection->state != CONNECTION_IDLE);
 	settle(connection);
 }
 

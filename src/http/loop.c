@@ -143,7 +143,8 @@ void loop_resume(struct server_loop *loop, struct connection *connection)
 		return;
 	connection->resuming = true;
 	LIST_INSERT_HEAD(&loop->resumable, connection, resumable);
-	event_active(loop->resume_event, EV_READ, 0);
+	/* A timer that is due, not event_active(): libevent would run that again and again before it looks at the sockets. */
+	event_add(loop->resume_event, &(struct timeval){0});
 }
 
 static void on_mail(evutil_socket_t fd, short what, void *context)

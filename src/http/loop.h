@@ -23,7 +23,7 @@
 #define LOOP_SLOTS 512     /* 25 s; later deadlines are looked at again by then */
 #define LOOP_ARENAS_MAX 64 /* spare arenas kept */
 #define LOOP_ARENA_BLOCK_BYTES ((size_t)8 * 1024)
-#define LOOP_OUT_BYTES_MAX ((size_t)64 * 1024)          /* answers gathered before they are sent */
+#define LOOP_OUT_BYTES_MAX ((size_t)16 * 1024)          /* answers gathered before they are sent */
 #define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024) /* large bodies held at once; beyond, 503 */
 
 struct connection;

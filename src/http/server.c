@@ -32,6 +32,7 @@
 #include "http/loop.h"
 
 #define BACKLOG 1024
+#define SEND_BYTES (256 * 1024) /* left to itself the kernel keeps 4 MiB for each client who does not read */
 #define DESCRIPTORS_FOR_OTHERS 512
 #define REFUSED_AT_ONCE_MAX 64 /* connections beyond the limit that are told so */
 
@@ -67,8 +68,9 @@ static int bind_listener(const struct addrinfo *info)
 	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
 	if (fd < 0)
 		return -1;
-	int on = 1;
+	int on = 1, send_bytes = SEND_BYTES;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes); /* accepted sockets inherit it */
 	if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	int error = errno;
