@@ -118,6 +118,28 @@ static void handle_big(struct request *request)
 	free(body);
 }
 
+/* How many of these were answered so far; the first stands still until the test opens the gate. */
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;
+	bool reached, open;
+	int answered;
+} gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+static void handle_gate(struct request *request)
+{
+	char body[1000];
+	pthread_mutex_lock(&gate.mutex);
+	gate.reached = true;
+	pthread_cond_broadcast(&gate.cond);
+	while (!gate.open)
+		pthread_cond_wait(&gate.cond, &gate.mutex);
+	memset(body, 'g', sizeof body);
+	snprintf(body, 12, "%-11d", gate.answered++);
+	pthread_mutex_unlock(&gate.mutex);
+	request_reply(request, 200, "text/plain", (struct text){body, sizeof body});
+}
+
 static void handle_params(struct request *request)
 {
 	struct text a = request_param(request, 0), b = request_param(request, 1);
@@ -207,6 +229,7 @@ static const struct route routes[] = {
 	{HTTP_METHOD_GET | HTTP_METHOD_POST, "/hold", 0, handle_hold},
 	{HTTP_METHOD_GET, "/hold/{}", 0, handle_hold},
 	{HTTP_METHOD_GET, "/big", 0, handle_big},
+	{HTTP_METHOD_GET, "/gate", 0, handle_gate},
 	{HTTP_METHOD_GET, "/params/{}/{}", 0, handle_params},
 	{HTTP_METHOD_GET, "/query", 0, handle_query},
 	{HTTP_METHOD_POST, "/json", 0, handle_json},
@@ -688,6 +711,39 @@ static void a_long_pipeline_is_answered_whole(void **state)
 	free(bytes);
 	http_answer_done(&answer);
 	http_client_done(&client);
+}
+
+static void a_client_that_pipelines_a_lot_lets_others_in_between(void **state)
+{
+	enum { REQUESTS = 300 };
+	struct config config = usual;
+	config.http_loops = 1;
+	struct server *server = serve(&config);
+	struct http_client greedy = http_client(server_address(server), NULL), other = greedy;
+	struct http_answer answer = {0};
+	char bytes[REQUESTS * 40], *to = bytes;
+	for (int i = 0; i < REQUESTS; i++)
+		to = stpcpy(to, "GET /gate HTTP/1.1\r\nHost: a\r\n\r\n");
+	assert_call(&other, "GET", "/hello", NULL, NULL, 200, &answer);
+	assert_true(http_client_send(&greedy, bytes, (size_t)(to - bytes)));
+	pthread_mutex_lock(&gate.mutex);
+	while (!gate.reached)
+		pthread_cond_wait(&gate.cond, &gate.mutex);
+	pthread_mutex_unlock(&gate.mutex);
+	/* The loop stands in the first of them; when it goes on, the other one's request lies in its socket. */
+	assert_true(http_client_send_text(&other, "GET /gate HTTP/1.1\r\nHost: a\r\n\r\n"));
+	pthread_mutex_lock(&gate.mutex);
+	gate.open = true;
+	pthread_cond_broadcast(&gate.cond);
+	pthread_mutex_unlock(&gate.mutex);
+	assert_read(&other, &answer);
+	assert_in_range(atoi(answer.body), 1, 100);
+	for (int i = 0; i < REQUESTS; i++)
+		assert_read(&greedy, &answer);
+	http_answer_done(&answer);
+	http_client_done(&other);
+	http_client_done(&greedy);
+	stop(server);
 }
 
 static void a_client_that_pipelines_without_end_is_no_longer_read(void **state)
@@ -1291,6 +1347,7 @@ int main(void)
 		TEST(a_keyring_that_is_not_fresh_opens_only_what_is_read),
 		TEST(pipelined_answers_keep_their_order),
 		TEST(a_long_pipeline_is_answered_whole),
+		TEST(a_client_that_pipelines_a_lot_lets_others_in_between),
 		TEST(a_client_that_pipelines_without_end_is_no_longer_read),
 		TEST(what_cannot_be_read_is_answered_and_closed),
 		TEST(one_empty_line_before_a_request_is_forgiven),
