@@ -24,7 +24,7 @@ static const char tables[] =
 	" version bigint, made boolean);"
 	"CREATE TEMPORARY TABLE import_applied (line bigint, id bigint, code text COLLATE \"C\", nth bigint,"
 	" before bigint, after bigint, reserved bigint, safety_stock bigint, tracked boolean, reason text,"
-	" change_from bigint, error text);"
+	" change_from bigint, last boolean, error text);"
 	/* The session is set up for look-ups of single rows; here whole tables are joined. */
 	"SET enable_seqscan = on; SET plan_cache_mode = auto; SET work_mem = '64MB'";
 
