@@ -12,7 +12,8 @@ CC      := gcc
 endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
-KINDS   ?= *
+# sim and spec have targets of their own.
+KINDS   ?= unit store cache inventory e2e
 Q       := $(if $(V),,@)
 
 comma := ,
@@ -177,6 +178,10 @@ check:             ## run the tests that are built
 sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or SEED=1..50, SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)
 	@LASTUNIT_BIN=$(abspath $(BIN)) $(SIM) --seconds $(or $(SECONDS_EACH),4) $(or $(SEED),1..12)
+
+spec: deps         ## the scenarios of tests/spec, step by step, on a bench of their own
+	@$(AGAIN) tests
+	@$(AGAIN) KINDS=spec LINT= check
 
 soak: deps         ## the same with new seeds for an hour: MINUTES=60 SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)

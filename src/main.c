@@ -14,7 +14,7 @@
  *   src/base/             memory, text, time, ids, log, JSON, metrics, configuration
  *   lua/                  the five scripts; the README explains the coherence protocol
  *   sql/                  the schema, in migrations; demo.csv, the gift shop of `lastunit dev`
- *   tests/                unit, store, cache, spec, sim, e2e, model, lint …; the README says what each kind proves
+ *   tests/                unit, store, cache, inventory, e2e, spec, sim, lint …; the README says what each kind proves
  *
  * Includes point downwards only: cmd -> api -> {http, inventory} -> {store, cache} -> base. A lint sees to it.
  */
