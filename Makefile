@@ -145,7 +145,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san check sim soak bench lint format clean help
+.PHONY: run deps test test-san check sim spec soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)

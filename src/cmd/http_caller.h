@@ -21,8 +21,8 @@ void http_caller_free(struct http_caller *caller);
 struct http_answer {
 	int status; /* 0: no answer came; see http_caller_error() */
 	struct text body;
-	int64_t retry_after_s; /* of the header; -1: none */
-	bool replayed;         /* Idempotent-Replayed: true */
+	int64_t retry_after_s;    /* of the header; -1: none */
+	bool replayed;            /* Idempotent-Replayed: true */
 	const char *cache_status; /* of the header, "" without one; the caller's until its next call */
 	int64_t took_us;
 };

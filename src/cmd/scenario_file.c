@@ -17,6 +17,7 @@
 #define BLOCK_LINES_MAX 64
 #define WORD_BYTES 64
 #define VERBS_MAX 128
+#define TIMES_MAX 10000
 
 struct reader {
 	struct scenario *s;
@@ -179,12 +180,6 @@ static bool line_parse(struct reader *r, char *text, struct scenario_line *ret)
 		return true;
 	}
 	char *copy = (char *)arena_text(arena, text_of(text)).data, *ahead = copy;
-	int used = 0;
-	if (sscanf(copy, "%d times %n", &ret->times, &used) == 1 && used > 0) {
-		if (ret->times < 1 || ret->times > 10000)
-			return wrong(r, "%d times is too often", ret->times);
-		ahead = copy += used;
-	}
 	split_tail(ret, copy);
 	if (!strcmp(copy, "go on")) {
 		ret->how = SCENARIO_GO_ON;
@@ -200,6 +195,11 @@ static bool line_parse(struct reader *r, char *text, struct scenario_line *ret)
 			ahead = trim(ahead + strlen(ways[i].word));
 			break;
 		}
+	int used = 0;
+	if (sscanf(ahead, "%d times %n", &ret->times, &used) == 1 && used > 0)
+		ahead += used;
+	if (ret->times < 1 || ret->times > TIMES_MAX)
+		return wrong(r, "%d times is too often", ret->times);
 	if (ret->until)
 		ret->how = SCENARIO_BEGIN;
 	ret->verb = verb_find(r->bench, ahead);

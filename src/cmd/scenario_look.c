@@ -115,15 +115,70 @@ bool scenario_matches(const char *alternatives, const char *seen)
 	}
 }
 
+/* --- SQL ----------------------------------------------------------------------------------------------------------------- */
+
+static bool sql_connect(struct scenario_call *call)
+{
+	struct scenario_session *session = call->session;
+	const char *url = call->run->options->database_url;
+	if (!url)
+		return scenario_wrong(call, "no database was given");
+	if (!session->pg)
+		session->pg = pg_new(&(struct pg_options){.url = url, .application_name = "lastunit scenario"});
+	int64_t until_ns = deadline_in_ms(call->run->options->patience_ms);
+	while (pg_connect(session->pg, until_ns)) {
+		if (clock_boottime_ns() > until_ns)
+			return scenario_wrong(call, "PostgreSQL: %s", pg_error(session->pg)->message);
+		clock_sleep_until(deadline_in_ms(20));
+	}
+	return true;
+}
+
+bool scenario_sql(struct scenario_call *call, const char *sql, const char **ret_value, char ret_sqlstate[6])
+{
+	static _Thread_local char value[1000];
+	char tag[64];
+	PGresult *result = NULL;
+	*ret_value = "";
+	ret_sqlstate[0] = '\0';
+	if (!sql_connect(call))
+		return false;
+	struct pg *pg = call->session->pg;
+	if (pg_simple(pg, sql, deadline_in_ms(SQL_MS), &result, tag)) {
+		snprintf(ret_sqlstate, 6, "%s", pg_error(pg)->sqlstate[0] ? pg_error(pg)->sqlstate : "08006");
+		snprintf(value, sizeof value, "%s", pg_error(pg)->message);
+	} else if (result && PQntuples(result) > 0 && PQnfields(result) > 0) {
+		snprintf(value, sizeof value, "%s", PQgetvalue(result, 0, 0));
+	} else {
+		snprintf(value, sizeof value, "%s", tag);
+	}
+	*ret_value = value;
+	PQclear(result);
+	return true;
+}
+
+/* A look: a session that a restart of PostgreSQL has ended is replaced, for nothing hangs on it. */
+static bool sql_look(struct scenario_call *call, const char *sql, const char **ret_value)
+{
+	char sqlstate[6];
+	for (int tries = 0; tries < 2; tries++) {
+		if (!scenario_sql(call, sql, ret_value, sqlstate))
+			return false;
+		if (!*sqlstate)
+			return true;
+		pg_close(call->session->pg);
+	}
+	return scenario_wrong(call, "PostgreSQL: %s %s", sqlstate, *ret_value);
+}
+
 /* --- {…} ---------------------------------------------------------------------------------------------------------------- */
 
 static bool namespace_get(struct scenario_call *call, struct buffer *out)
 {
 	const char *value;
-	char sqlstate[6];
 	if (call->only_check)
 		return true;
-	if (!scenario_sql(call, "SELECT namespace FROM lastunit.cache_epoch", &value, sqlstate))
+	if (!sql_look(call, "SELECT namespace FROM lastunit.cache_epoch", &value))
 		return false;
 	buffer_add_string(out, value);
 	return true;
@@ -173,47 +228,7 @@ bool scenario_expand(struct scenario_call *call, const char *text, struct buffer
 	return true;
 }
 
-/* --- SQL ----------------------------------------------------------------------------------------------------------------- */
-
-static bool sql_connect(struct scenario_call *call)
-{
-	struct scenario_session *session = call->session;
-	const char *url = call->run->options->database_url;
-	if (!url)
-		return scenario_wrong(call, "no database was given");
-	if (!session->pg)
-		session->pg = pg_new(&(struct pg_options){.url = url, .application_name = "lastunit scenario"});
-	int64_t until_ns = deadline_in_ms(call->run->options->patience_ms);
-	while (pg_connect(session->pg, until_ns)) {
-		if (clock_boottime_ns() > until_ns)
-			return scenario_wrong(call, "PostgreSQL: %s", pg_error(session->pg)->message);
-		clock_sleep_until(deadline_in_ms(20));
-	}
-	return true;
-}
-
-bool scenario_sql(struct scenario_call *call, const char *sql, const char **ret_value, char ret_sqlstate[6])
-{
-	static _Thread_local char value[1000];
-	char tag[64];
-	PGresult *result = NULL;
-	*ret_value = "";
-	ret_sqlstate[0] = '\0';
-	if (!sql_connect(call))
-		return false;
-	struct pg *pg = call->session->pg;
-	if (pg_simple(pg, sql, deadline_in_ms(SQL_MS), &result, tag)) {
-		snprintf(ret_sqlstate, 6, "%s", pg_error(pg)->sqlstate[0] ? pg_error(pg)->sqlstate : "08006");
-		snprintf(value, sizeof value, "%s", pg_error(pg)->message);
-	} else if (result && PQntuples(result) > 0 && PQnfields(result) > 0) {
-		snprintf(value, sizeof value, "%s", PQgetvalue(result, 0, 0));
-	} else {
-		snprintf(value, sizeof value, "%s", tag);
-	}
-	*ret_value = value;
-	PQclear(result);
-	return true;
-}
+/* --- raw SQL ------------------------------------------------------------------------------------------------------------- */
 
 /* In a shop only the scenario's own SKUs may be written. */
 static bool sql_is_harmless(const char *sql)
@@ -383,12 +398,12 @@ static bool compare(struct scenario_call *call, const char *expected, const char
 static bool sku_query(struct scenario_call *call, const char *format)
 {
 	const char *expected, *value;
-	char sql[1000], sqlstate[6];
+	char sql[1000];
 	const struct scenario_sku *sku = scenario_sku(call, scenario_word(call));
 	if (!sku || !compare_read(call, &expected) || call->only_check)
 		return sku && call->only_check && !*call->why;
 	snprintf(sql, sizeof sql, "%s'%s'", format, sku->code);
-	return scenario_sql(call, sql, &value, sqlstate) && compare(call, expected, value);
+	return sql_look(call, sql, &value) && compare(call, expected, value);
 }
 
 static bool verb_row(struct scenario_call *call)
@@ -456,11 +471,9 @@ static bool verb_cell(struct scenario_call *call)
 static bool verb_epoch(struct scenario_call *call)
 {
 	const char *expected, *value;
-	char sqlstate[6];
 	if (!compare_read(call, &expected) || call->only_check)
 		return call->only_check && !*call->why;
-	return scenario_sql(call, "SELECT (ARRAY['open', 'closing', 'closed'])[state] FROM lastunit.cache_epoch", &value,
-	                    sqlstate) &&
+	return sql_look(call, "SELECT (ARRAY['open', 'closing', 'closed'])[state] FROM lastunit.cache_epoch", &value) &&
 	       compare(call, expected, value);
 }
 

@@ -57,8 +57,8 @@ struct b46 {
 static void b46_send(int index, void *context)
 {
 	struct b46 *x = context;
-	struct answer answer = service_call(index % 2 ? &detour.service : &shop, shop.key_web, "POST", "/v1/checkouts", NULL,
-	                                    x->body);
+	struct answer answer = service_call(index % 2 ? &detour.service : &shop, shop.key_web, "POST", "/v1/checkouts",
+	                                    NULL, x->body);
 	tally_add(&x->tally, answer.status);
 	if (answer.status == 201)
 		snprintf(x->ids[index], sizeof x->ids[index], "%s", answer_string(&answer, "id"));
@@ -168,7 +168,8 @@ static void b49_two_channels_may_choose_the_same_key(void **state)
 static void b50_refusals_are_kept_and_failures_are_not(void **state)
 {
 	service_create_sku(&shop, "B50", 0);
-	const char *refused = shop_text("%s", checkout("b50", "B50", 1)), *failed = shop_text("%s", checkout("b50-2", "B50", 1));
+	const char *refused = shop_text("%s", checkout("b50", "B50", 1)),
+			   *failed = shop_text("%s", checkout("b50-2", "B50", 1));
 	shop_expect(shop.key_web, "POST", "/v1/checkouts", NULL, refused, 409);
 	assert_int_equal(service_adjust(&shop, "B50", 5), 201);
 	shop_expect(shop.key_web, "POST", "/v1/checkouts", NULL, refused, 409);
@@ -214,7 +215,8 @@ struct b51 {
 static void b51_resend(int index, void *context)
 {
 	struct b51 *x = context;
-	struct answer answer = service_call(index ? &detour.service : &shop, shop.key_pos, "POST", "/v1/batch", NULL, x->body);
+	struct answer answer = service_call(index ? &detour.service : &shop, shop.key_pos, "POST", "/v1/batch", NULL,
+	                                    x->body);
 	tally_add(&x->calls, answer.status);
 	for (int i = 0; i < 20; i++)
 		tally_add(&x->results, (int)answer_int(&answer, shop_text("results.%d.status", i)));

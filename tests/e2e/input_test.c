@@ -45,8 +45,7 @@ static void quantity_is_refused(const char *sku, const char *quantity)
 {
 	static const char *const paths[] = {"/v1/checkouts", "/v1/reservations"};
 	for (int i = 0; i < 2; i++)
-		is_refused(shop.key_web, paths[i],
-		           shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":%s}]}", sku, quantity));
+		is_refused(shop.key_web, paths[i], shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":%s}]}", sku, quantity));
 	/* In a batch either the whole cannot be read, or the entry is refused. */
 	answer_done(&shop_answer);
 	shop_answer = service_call(&shop, shop.key_web, "POST", "/v1/batch", NULL,
@@ -67,10 +66,12 @@ static void b57_nothing_negative_is_sold_or_offset(void **state)
 	static const char *const quantities[] = {"-5", "-1", "-2147483648", "-9223372036854775808", "-0", "0"};
 	for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
 		quantity_is_refused("B57", quantities[i]);
-	is_refused(shop.key_web, "/v1/reservations", "{\"lines\":[{\"sku\":\"B57\",\"quantity\":3},{\"sku\":\"B57\","
-	                                             "\"quantity\":-2}]}");
-	is_refused(shop.key_web, "/v1/checkouts", "{\"lines\":[{\"sku\":\"B57-B\",\"quantity\":1},{\"sku\":\"B57\","
-	                                          "\"quantity\":-1}]}");
+	is_refused(shop.key_web, "/v1/reservations",
+	           "{\"lines\":[{\"sku\":\"B57\",\"quantity\":3},{\"sku\":\"B57\","
+	           "\"quantity\":-2}]}");
+	is_refused(shop.key_web, "/v1/checkouts",
+	           "{\"lines\":[{\"sku\":\"B57-B\",\"quantity\":1},{\"sku\":\"B57\","
+	           "\"quantity\":-1}]}");
 	/* Only an adjustment has a sign, and never takes more than there is. */
 	is_refused(shop.key_admin, "/v1/adjustments", "{\"reason\":\"x\",\"lines\":[{\"sku\":\"B57\",\"delta\":-0.5}]}");
 	shop_expect(shop.key_admin, "POST", "/v1/adjustments", "Idempotency-Key: b57\r\n",
@@ -85,9 +86,9 @@ static void b57_nothing_negative_is_sold_or_offset(void **state)
 static void b58_no_number_and_no_sum_wraps_around(void **state)
 {
 	ten_units("B58");
-	static const char *const quantities[] = {"1000000001",          "2147483647",          "2147483648",
-	                                         "4294967297",          "9223372036854775807", "9223372036854775808",
-	                                         "18446744073709551617", "1e308",              "1e400"};
+	static const char *const quantities[] =
+		{"1000000001",          "2147483647",           "2147483648", "4294967297", "9223372036854775807",
+	     "9223372036854775808", "18446744073709551617", "1e308",      "1e400"};
 	for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
 		quantity_is_refused("B58", quantities[i]);
 	is_refused(shop.key_web, "/v1/checkouts",
@@ -116,16 +117,18 @@ static void b59_integers_are_exact_to_the_last_digit(void **state)
 {
 	ten_units("B59");
 	quantity_is_refused("B59", "9007199254740993");
-	static const int64_t counts[] = {1,     255,    256,        65535,         65536,          2147483647, 2147483648,
-	                                 4294967295, 1099511627776, 999999999999999, 1000000000000000};
+	static const int64_t counts[] =
+		{1,          255,        256,           65535,           65536,           2147483647,
+	     2147483648, 4294967295, 1099511627776, 999999999999999, 1000000000000000};
 	nothing_happened("B59");
 	int64_t before = 10;
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-		shop_expect(shop.key_admin, "POST", "/v1/adjustments", NULL,
-		            shop_text("{\"idempotency_key\":\"b59-%zu\",\"reason\":\"x\",\"lines\":[{\"sku\":\"B59\",\"set\":%lld,"
-		                      "\"change_from\":%lld}]}",
-		                      i, (long long)counts[i], (long long)before),
-		            201);
+		shop_expect(
+			shop.key_admin, "POST", "/v1/adjustments", NULL,
+			shop_text("{\"idempotency_key\":\"b59-%zu\",\"reason\":\"x\",\"lines\":[{\"sku\":\"B59\",\"set\":%lld,"
+		              "\"change_from\":%lld}]}",
+		              i, (long long)counts[i], (long long)before),
+			201);
 		assert_int_equal(answer_int(&shop_answer, "lines.0.on_hand"), counts[i]);
 		shop_expect_row("B59", counts[i], 0);
 		shop_expect_seen(&shop, "B59", counts[i], 0);
@@ -144,9 +147,9 @@ static void b59_integers_are_exact_to_the_last_digit(void **state)
 static void b60_what_is_no_whole_number_is_no_quantity(void **state)
 {
 	ten_units("B60");
-	static const char *const quantities[] = {"0.0",  "-0.0",  "0.5",  "1.5",  "1.0", "1e0",     "1e-1", "10e-1",
-	                                         "null", "true",  "[]",   "{}",   "[1]", "\"1\"",   "\"\"", "01",
-	                                         "NaN",  "Infinity"};
+	static const char *const quantities[] = {"0.0",  "-0.0",  "0.5",  "1.5",  "1.0", "1e0",
+	                                         "1e-1", "10e-1", "null", "true", "[]",  "{}",
+	                                         "[1]",  "\"1\"", "\"\"", "01",   "NaN", "Infinity"};
 	for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
 		quantity_is_refused("B60", quantities[i]);
 	static const char *const bodies[] = {
@@ -224,15 +227,17 @@ static void b62_json_that_reads_two_ways_is_not_read(void **state)
 static void b63_a_nul_never_cuts_a_string(void **state)
 {
 	ten_units("B63");
-	static const char *const skus[] = {"B63\\u0000",  "B63\\u0000DEF", "\\u0000",      "B63\xc0\x80", "\\ud800", "\\udc00B63",
-	                                   "B63\\ud83d", "B63\xff",       "B63\xc0\xaf", "B63\xed\xa0\x80", "B63\xf5\x80\x80\x80"};
+	static const char *const skus[] =
+		{"B63\\u0000", "B63\\u0000DEF", "\\u0000",         "B63\xc0\x80",        "\\ud800", "\\udc00B63", "B63\\ud83d",
+	     "B63\xff",    "B63\xc0\xaf",   "B63\xed\xa0\x80", "B63\xf5\x80\x80\x80"};
 	for (size_t i = 0; i < sizeof skus / sizeof *skus; i++)
 		is_refused(shop.key_web, "/v1/checkouts", shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}", skus[i]));
 	static const char *const members[] = {"\"idempotency_key\":\"k\\u0000x\"", "\"reference\":\"r\\u0000x\"",
 	                                      "\"reference\":\"\\ud800\"", "\"reference\":\"\xff\""};
 	for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
 		answer_done(&shop_answer);
-		shop_answer = service_call(&shop, shop.key_web, "POST", "/v1/checkouts", i ? "Idempotency-Key: input\r\n" : NULL,
+		shop_answer = service_call(&shop, shop.key_web, "POST", "/v1/checkouts",
+		                           i ? "Idempotency-Key: input\r\n" : NULL,
 		                           shop_text("{\"lines\":[{\"sku\":\"B63\",\"quantity\":1}],%s}", members[i]));
 		assert_true(shop_answer.status == 400 || shop_answer.status == 422);
 	}
@@ -248,10 +253,23 @@ static void b64_a_nul_in_an_address_opens_nothing(void **state)
 {
 	service_create_sku(&shop, "B64", 5);
 	static const char *const paths[] = {
-		"/v1/availability/B64%00DEF", "/v1/availability/B64%00", "/v1/availability/%00", "/v1/availability?sku=B64%00",
-		"/v1/availability?sku=B64%00&sku=B64", "/v1/skus/B64%00", "/v1/skus/B64%00/ledger", "/v1/skus?after=%00",
-		"/v1%00/skus/B64", "/healthz%00", "/metrics%00.x", "/v1/availability/B64%", "/v1/availability/B64%4",
-		"/v1/availability/B64%zz", "/v1/availability/%C0%80", "/v1/availability?sku=%zz", "/v1/reservations/%00",
+		"/v1/availability/B64%00DEF",
+		"/v1/availability/B64%00",
+		"/v1/availability/%00",
+		"/v1/availability?sku=B64%00",
+		"/v1/availability?sku=B64%00&sku=B64",
+		"/v1/skus/B64%00",
+		"/v1/skus/B64%00/ledger",
+		"/v1/skus?after=%00",
+		"/v1%00/skus/B64",
+		"/healthz%00",
+		"/metrics%00.x",
+		"/v1/availability/B64%",
+		"/v1/availability/B64%4",
+		"/v1/availability/B64%zz",
+		"/v1/availability/%C0%80",
+		"/v1/availability?sku=%zz",
+		"/v1/reservations/%00",
 	};
 	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		answer_done(&shop_answer);
@@ -279,16 +297,27 @@ static void put_is(const char *encoded, int status)
 
 static void b66_blanks_make_no_second_sku_and_case_does(void **state)
 {
-	static const char *const twins[] = {"B66%20", "%20B66", "B66%09", "B66%C2%A0", "B66%0D", "B66%0A", "%E2%80%83B66",
-	                                    "B66%E3%80%80", "B66%0B", "B66%7F", "B66%C2%85"};
-	static const char *const in_json[] = {"B66 ", " B66", "B66\\t", "B66\xc2\xa0", "B66\\r", "B66\\n", "\xe2\x80\x83" "B66",
-	                                      "B66\xe3\x80\x80", "B66\\u000b", "B66\x7f", "B66\xc2\x85"};
+	static const char *const twins[] = {"B66%20",       "%20B66",       "B66%09", "B66%C2%A0", "B66%0D",   "B66%0A",
+	                                    "%E2%80%83B66", "B66%E3%80%80", "B66%0B", "B66%7F",    "B66%C2%85"};
+	static const char *const in_json[] = {"B66 ",
+	                                      " B66",
+	                                      "B66\\t",
+	                                      "B66\xc2\xa0",
+	                                      "B66\\r",
+	                                      "B66\\n",
+	                                      "\xe2\x80\x83"
+	                                      "B66",
+	                                      "B66\xe3\x80\x80",
+	                                      "B66\\u000b",
+	                                      "B66\x7f",
+	                                      "B66\xc2\x85"};
 	put_is("B66", 201);
 	for (size_t i = 0; i < sizeof twins / sizeof *twins; i++) {
 		put_is(twins[i], 422);
 		shop_expect_get(shop_path("availability", twins[i], ""), 422);
 		shop_expect(shop.key_web, "POST", "/v1/availability", NULL, shop_text("{\"skus\":[\"%s\"]}", in_json[i]), 422);
-		shop_expect_post("/v1/reservations", shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}", in_json[i]), 422);
+		shop_expect_post("/v1/reservations", shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}", in_json[i]),
+		                 422);
 		shop_expect_problem("invalid_sku", "lines[0].sku");
 	}
 	/* Case matters, in every locale. */
@@ -313,12 +342,12 @@ static void b66_blanks_make_no_second_sku_and_case_does(void **state)
 static void b67_unicode_has_one_spelling_and_a_length_in_bytes(void **state)
 {
 	static const char *const refused[] = {
-		"Cafe%CC%81-B67",         /* the same letter in two code points */
-		"B67%E2%80%8B",           /* zero-width space */
-		"B67%E2%80%8D",           /* joiner */
-		"B67%EF%BB%BF",           /* byte order mark */
-		"B67%E2%80%AE",           /* right-to-left override */
-		"%ED%A0%80",              /* surrogate */
+		"Cafe%CC%81-B67", /* the same letter in two code points */
+		"B67%E2%80%8B",   /* zero-width space */
+		"B67%E2%80%8D",   /* joiner */
+		"B67%EF%BB%BF",   /* byte order mark */
+		"B67%E2%80%AE",   /* right-to-left override */
+		"%ED%A0%80",      /* surrogate */
 	};
 	put_is("Caf%C3%A9-B67", 201);
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -332,7 +361,11 @@ static void b67_unicode_has_one_spelling_and_a_length_in_bytes(void **state)
 	put_is("ABC-B67", 201);
 	put_is("%D0%90BC-B67", 201);
 	put_is("%F0%9F%8D%8B-B67", 201);
-	assert_int_equal(service_sell(&shop, shop.key_web, NULL, "\xd0\x90" "BC-B67", 5), 201);
+	assert_int_equal(service_sell(&shop, shop.key_web, NULL,
+	                              "\xd0\x90"
+	                              "BC-B67",
+	                              5),
+	                 201);
 	shop_expect_row("ABC-B67", 5, 0);
 	shop_expect_seen(&shop, "\xf0\x9f\x8d\x8b-B67", 5, 0);
 	static const struct {
@@ -361,9 +394,26 @@ static void b73_a_code_is_data_wherever_it_goes(void **state)
 		const char *sku;
 		int64_t on_hand;
 	} rows[] = {
-		{"A B", 5},  {"A", 1}, {"B", 1}, {"100%s%n", 3}, {"%1$n%d%x", 3}, {"$1 $$", 3}, {"'; DROP TABLE lastunit.sku;--", 3},
-		{"*", 3},    {"A*", 3}, {"\\x00", 3}, {"lu:x!open", 3}, {"V|1|9|0|0|1|A", 3}, {"{\"a\":[", 3}, {"..", 3},
-		{"a/b", 3},  {"a?b&c=d#e", 3}, {"a+b", 3}, {"%2e%2e", 3}, {"\xe2\x82\xac,\xe2\x82\xac", 3}, {"{a,b}", 3},
+		{"A B", 5},
+		{"A", 1},
+		{"B", 1},
+		{"100%s%n", 3},
+		{"%1$n%d%x", 3},
+		{"$1 $$", 3},
+		{"'; DROP TABLE lastunit.sku;--", 3},
+		{"*", 3},
+		{"A*", 3},
+		{"\\x00", 3},
+		{"lu:x!open", 3},
+		{"V|1|9|0|0|1|A", 3},
+		{"{\"a\":[", 3},
+		{"..", 3},
+		{"a/b", 3},
+		{"a?b&c=d#e", 3},
+		{"a+b", 3},
+		{"%2e%2e", 3},
+		{"\xe2\x82\xac,\xe2\x82\xac", 3},
+		{"{a,b}", 3},
 	};
 	size_t count = sizeof rows / sizeof *rows;
 	for (size_t i = 0; i < count; i++)

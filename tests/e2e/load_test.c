@@ -45,8 +45,7 @@ static void b74_buy(int index, void *context)
 			x->taken[sku] += rows[row].taken[sku];
 		/* Work for the reaper, on the same rows. */
 		if (i % 8 == 0)
-			tally_add(&x->holds,
-			          service_reserve(at, shop_key(index), NULL, i % 16 ? "B74-A" : "B74-C", 1, 1, id));
+			tally_add(&x->holds, service_reserve(at, shop_key(index), NULL, i % 16 ? "B74-A" : "B74-C", 1, 1, id));
 	}
 }
 
@@ -181,7 +180,8 @@ static void b77_contention_is_not_a_shortage_at_any_isolation(void **state)
 
 static void b78_buy(int index, void *context)
 {
-	tally_add(context, service_sell(index % 4 < 2 ? &shop : &beside, shop_key(index), NULL, index % 2 ? "B78-A" : "B78-B", 1));
+	tally_add(context,
+	          service_sell(index % 4 < 2 ? &shop : &beside, shop_key(index), NULL, index % 2 ? "B78-A" : "B78-B", 1));
 }
 
 static void b78_a_redis_that_stands_still_stops_no_sale(void **state)
@@ -247,8 +247,8 @@ static void b80_a_hot_row_is_exact_beside_a_reader_that_never_ends(void **state)
 		crowd_run(B80_CLIENTS, b80_buy, &x);
 		int64_t last_ms = shop_now_ms() - x.last_ms;
 		stranger_free(reader);
-		printf("%s a long reader: first quarter of %d sales %lld ms, last quarter %lld ms\n", round ? "without" : "beside",
-		       x.total, (long long)x.first_ms, (long long)last_ms);
+		printf("%s a long reader: first quarter of %d sales %lld ms, last quarter %lld ms\n",
+		       round ? "without" : "beside", x.total, (long long)x.first_ms, (long long)last_ms);
 		assert_int_equal(tally_of(&x.tally, 201), x.total);
 		shop_expect_row(x.sku, 1000000 - x.total, 0);
 		assert_int_equal(service_row(&shop, x.sku).version, x.total + 1);
@@ -304,8 +304,10 @@ static void b84_readers_of_a_hot_sku_share_their_misses(void **state)
 	service_create_sku(&shop, "B84", 100000);
 	shop_warm(&shop, "B84");
 	shop_beside(&x.filler, NULL, NULL);
-	int64_t hits = shop_metric(&shop, "lastunit_lookup_hits_total"), misses = shop_metric(&shop, "lastunit_lookup_misses_total"),
-	        bypasses = shop_metric(&shop, "lastunit_lookup_bypasses_total"), fills = shop_metric(&shop, "lastunit_cell_cas_total");
+	int64_t hits = shop_metric(&shop, "lastunit_lookup_hits_total"),
+			misses = shop_metric(&shop, "lastunit_lookup_misses_total"),
+			bypasses = shop_metric(&shop, "lastunit_lookup_bypasses_total"),
+			fills = shop_metric(&shop, "lastunit_cell_cas_total");
 	struct crowd *crowd = crowd_begin(18, b84_go, &x);
 	shop_wait_until(tally_of(&x.sales, 201) > shop_scaled(60, 10));
 	/* Whoever fills may die with the ticket in hand: the others go on. */
@@ -345,14 +347,15 @@ static void b99_every_balance_stands_in_the_ledger_once(void **state)
 		assert_int_equal(answer_int(&shop_answer, shop_text("items.%d.on_hand_after", i)), 100 - i);
 	}
 	/* Nobody rewrites it: not the service's role, not even the owner. */
-	static const char *const statements[] = {"UPDATE lastunit.ledger SET on_hand_after = 1", "DELETE FROM lastunit.ledger",
-	                                         "TRUNCATE lastunit.ledger"};
+	static const char *const statements[] = {"UPDATE lastunit.ledger SET on_hand_after = 1",
+	                                         "DELETE FROM lastunit.ledger", "TRUNCATE lastunit.ledger"};
 	for (int i = 0; i < 3; i++)
 		for (int role = 0; role < 2; role++) {
-			const char *refused = shop_sql("DO $$ BEGIN %s; RAISE 'it was done'; EXCEPTION WHEN restrict_violation OR"
-			                               " insufficient_privilege THEN NULL; END $$;"
-			                               " SELECT 'refused'",
-			                               shop_text("%s%s", role ? "SET LOCAL ROLE lastunit_service; " : "", statements[i]));
+			const char *refused = shop_sql(
+				"DO $$ BEGIN %s; RAISE 'it was done'; EXCEPTION WHEN restrict_violation OR"
+				" insufficient_privilege THEN NULL; END $$;"
+				" SELECT 'refused'",
+				shop_text("%s%s", role ? "SET LOCAL ROLE lastunit_service; " : "", statements[i]));
 			assert_string_equal(refused, "refused");
 		}
 }

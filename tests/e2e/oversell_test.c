@@ -13,16 +13,18 @@ static struct service beside; /* a second instance on the same PostgreSQL and Re
 /* Every line of the answer's ledger page adds up to what the row says. */
 static int64_t ledger_sum(const char *sku, const char *column)
 {
-	return shop_sql_int("SELECT coalesce(sum(l.%s), 0) FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id"
-	                    " WHERE s.code = '%s'",
-	                    column, sku);
+	return shop_sql_int(
+		"SELECT coalesce(sum(l.%s), 0) FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id"
+		" WHERE s.code = '%s'",
+		column, sku);
 }
 
 static int64_t holds_of(const char *sku)
 {
-	return shop_sql_int("SELECT count(*) FROM lastunit.hold h JOIN lastunit.sku s ON s.id = h.sku_id"
-	                    " WHERE s.code = '%s'",
-	                    sku);
+	return shop_sql_int(
+		"SELECT count(*) FROM lastunit.hold h JOIN lastunit.sku s ON s.id = h.sku_id"
+		" WHERE s.code = '%s'",
+		sku);
 }
 
 /* --- B01 -------------------------------------------------------------------------------------------------------------- */
@@ -96,8 +98,7 @@ static void move_the_count(int index, void *context)
 			tally_add(&tallies[0], service_adjust(&beside, "B03", 10));
 			break;
 		case 3:
-			tally_add(&tallies[1],
-			          service_end(&shop, shop.key_web, "0190a5b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b", "release"));
+			tally_add(&tallies[1], service_end(&shop, shop.key_web, "0190a5b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b", "release"));
 			break;
 		}
 		crowd_meet();
@@ -164,7 +165,8 @@ static void b04_a_sku_without_any_rows_has_one_first_holder(void **state)
 	assert_string_equal(x.other.complaint, "");
 	assert_int_equal(tally_of(&x.held, 201), x.rounds);
 	assert_int_equal(tally_of(&x.held, 409), x.rounds);
-	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.sku WHERE code LIKE 'B04-%%' AND reserved = 1"), x.rounds);
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.sku WHERE code LIKE 'B04-%%' AND reserved = 1"),
+	                 x.rounds);
 	shop_expect_row("B04-7", 1, 1);
 }
 
@@ -333,9 +335,10 @@ static void b08_the_nineteen_losers_leave_no_trace(void **state)
 
 static const char *set_to(int64_t count, int64_t change_from, const char *key)
 {
-	return shop_text("{\"idempotency_key\":\"%s\",\"reason\":\"count\",\"lines\":[{\"sku\":\"B10\",\"set\":%lld,"
-	                 "\"change_from\":%lld}]}",
-	                 key, (long long)count, (long long)change_from);
+	return shop_text(
+		"{\"idempotency_key\":\"%s\",\"reason\":\"count\",\"lines\":[{\"sku\":\"B10\",\"set\":%lld,"
+		"\"change_from\":%lld}]}",
+		key, (long long)count, (long long)change_from);
 }
 
 struct b10 {

@@ -19,7 +19,7 @@ struct tally {
 	_Atomic int of[TALLY_STATUSES]; /* by HTTP status; 0: no answer */
 	_Atomic int other_code;         /* refusals for another reason than the one expected */
 	_Atomic int complaints;
-	char complaint[300];            /* the first */
+	char complaint[300]; /* the first */
 };
 
 void tally_add(struct tally *tally, int status);

@@ -208,6 +208,14 @@ void proxy_wait_matches(struct proxy *p, unsigned matches)
 	pthread_mutex_unlock(&p->mutex);
 }
 
+unsigned proxy_matches(struct proxy *p)
+{
+	pthread_mutex_lock(&p->mutex);
+	unsigned matches = p->matches;
+	pthread_mutex_unlock(&p->mutex);
+	return matches;
+}
+
 void proxy_release(struct proxy *p)
 {
 	pthread_mutex_lock(&p->mutex);

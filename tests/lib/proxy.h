@@ -56,6 +56,8 @@ void proxy_stop(struct proxy *proxy);
 void proxy_when(struct proxy *proxy, enum proxy_direction direction, const char *needle, enum proxy_action action);
 /* Waits (30 s, then the test ends) until `matches` has reached this number. */
 void proxy_wait_matches(struct proxy *proxy, unsigned matches);
+/* How often a rule was met so far. */
+unsigned proxy_matches(struct proxy *proxy);
 /* What was held goes on, in order. */
 void proxy_release(struct proxy *proxy);
 /* From now on every message is late by so much, in both directions. */

@@ -295,7 +295,8 @@ static bool is_child(int pid, const char *name)
 	text[size] = 0;
 	if (file)
 		fclose(file);
-	return strncmp(text, name, strlen(name)) == 0;
+	const char *program = strrchr(text, '/') ? strrchr(text, '/') + 1 : text;
+	return strncmp(program, name, strlen(name)) == 0;
 }
 
 pid_t shop_child(const char *name)
@@ -311,12 +312,23 @@ pid_t shop_child(const char *name)
 	return found;
 }
 
+/* When a postmaster is killed its sessions live on for a moment, and its successor may have to try twice. */
+static bool database_answers(void)
+{
+	PGconn *conn = PQconnectdb(shop.database_url);
+	bool answers = PQstatus(conn) == CONNECTION_OK;
+	PQfinish(conn);
+	return answers;
+}
+
 void shop_restart(const char *name)
 {
-	pid_t old = shop_child(name);
-	assert_true(old > 0);
+	pid_t old;
+	shop_wait_until((old = shop_child(name)) > 0);
 	kill(old, SIGKILL);
 	shop_wait_until(shop_child(name) > 0 && shop_child(name) != old);
+	if (strcmp(name, "postgres") == 0)
+		shop_wait_until(database_answers());
 	if (strcmp(name, "lastunit") != 0)
 		return;
 	struct http_client client = http_client(shop.url, NULL);

@@ -93,7 +93,7 @@ void stranger_say(struct stranger *stranger, const char *sql);
 void stranger_free(struct stranger *stranger);
 /* A process that `lastunit dev` started: "postgres", "redis-server", "lastunit". 0: none at the moment. */
 pid_t shop_child(const char *name);
-/* Kills it (SIGKILL) and waits until another has taken its place; "lastunit": until it serves. */
+/* Kills it (SIGKILL) and waits until another has taken its place and, for "postgres" and "lastunit", serves. */
 void shop_restart(const char *name);
 /* One command of Redis, words separated by blanks, as text; the caller frees it. */
 char *shop_redis(const char *line);
@@ -108,14 +108,14 @@ int64_t shop_now_ms(void);
 void shop_sleep_ms(int64_t ms);
 
 /* Repeats until the condition is true, 60 s at most. */
-#define shop_wait_until(condition)                                \
-	do {                                                          \
-		int64_t shop_until_ms_ = shop_now_ms() + 60000;           \
-		while (!(condition)) {                                    \
-			if (shop_now_ms() > shop_until_ms_)                   \
-				fail_msg("waited 60 s in vain: %s", #condition);  \
-			shop_sleep_ms(5);                                     \
-		}                                                         \
+#define shop_wait_until(condition)                               \
+	do {                                                         \
+		int64_t shop_until_ms_ = shop_now_ms() + 60000;          \
+		while (!(condition)) {                                   \
+			if (shop_now_ms() > shop_until_ms_)                  \
+				fail_msg("waited 60 s in vain: %s", #condition); \
+			shop_sleep_ms(5);                                    \
+		}                                                        \
 	} while (0)
 
 #endif

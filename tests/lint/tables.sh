@@ -23,7 +23,7 @@ sources=$(find src include -name '*.[ch]' | sort)
 # The tests may not keep a row alive: only the sources count.
 used() {
 	# shellcheck disable=SC2086
-	grep -qwE "$1" $sources
+	grep -qE "$1\b" $sources
 }
 
 if [ -x "$binary" ]; then
@@ -41,10 +41,10 @@ for name in $(names src/base/config.def 2); do
 	used "(->|\.)$name" || complain "src/base/config.def: $name is read nowhere"
 done
 for name in $(names src/base/metrics.def 2); do
-	used "METRIC_$name" || complain "src/base/metrics.def: METRIC_$name is counted nowhere"
+	used "\bMETRIC_$name" || complain "src/base/metrics.def: METRIC_$name is counted nowhere"
 done
 for name in $(names include/lastunit/errors.def 1); do
-	used "LU_$name" || complain "include/lastunit/errors.def: LU_$name is returned nowhere"
+	used "\bLU_$name" || complain "include/lastunit/errors.def: LU_$name is returned nowhere"
 done
 for table in src/base/config.def:2 src/base/metrics.def:3 include/lastunit/errors.def:2; do
 	twins=$(names "${table%:*}" "${table#*:}" | sort | uniq -d)

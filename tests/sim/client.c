@@ -285,14 +285,20 @@ static struct told perform(struct client *c, struct history_write *w, const char
 	return told;
 }
 
+static int any_sku(struct client *c)
+{
+	return (int)dice_roll(&c->dice, dice_chance(&c->dice, 50) ? PLAN_SKUS_HOT : PLAN_SKUS);
+}
+
 /* Draws 1 to 5 lines; a SKU may come twice, and is then one line of the answer. */
 static json_t *draw_lines(struct client *c, struct history_write *w)
 {
 	json_t *lines = json_array();
 	int count = (int)dice_between(&c->dice, 1, dice_chance(&c->dice, 50) ? 2 : LINES_MAX);
 	for (int i = 0; i < count; i++) {
-		/* Half the traffic wants the first two. */
-		int sku = (int)dice_roll(&c->dice, dice_chance(&c->dice, 50) ? 2 : PLAN_SKUS);
+		int sku = any_sku(c);
+		if (sku == PLAN_SKU_QUIET && dice_chance(&c->dice, 90))
+			sku = 0;
 		int64_t quantity = dice_chance(&c->dice, 80) ? 1 : dice_between(&c->dice, 1, 6);
 		json_array_append_new(lines, json_pack("{s:o,s:I}", "sku", json_sprintf("S%d", sku), "quantity",
 		                                       (json_int_t)quantity));
@@ -428,10 +434,10 @@ static void adjust(struct client *c)
 {
 	struct history_write *w = write_new(c, OPERATION_ADJUST);
 	json_t *lines = json_array();
-	int count = (int)dice_between(&c->dice, 1, 2), first = (int)dice_roll(&c->dice, PLAN_SKUS - 1);
+	int count = (int)dice_between(&c->dice, 1, 2), first = (int)dice_roll(&c->dice, PLAN_SKU_QUIET);
 	for (int i = 0; i < count; i++) {
 		struct history_line *line = &w->lines[w->line_count++];
-		*line = (struct history_line){.sku = (first + i * 3) % (PLAN_SKUS - 1)};
+		*line = (struct history_line){.sku = (first + i * 3) % PLAN_SKU_QUIET};
 		json_t *json = json_pack("{s:o}", "sku", json_sprintf("S%d", line->sku));
 		int64_t believed = c->on_hand[line->sku];
 		if (believed >= 0 && dice_chance(&c->dice, 35)) {
@@ -555,7 +561,7 @@ static void look_at_hold(struct client *c)
 static void look(struct client *c)
 {
 	unsigned roll = (unsigned)dice_roll(&c->dice, 100);
-	int sku = (int)dice_roll(&c->dice, dice_chance(&c->dice, 50) ? 2 : PLAN_SKUS);
+	int sku = dice_chance(&c->dice, 10) ? PLAN_SKU_QUIET : any_sku(c);
 	int instance = any_instance(c);
 	if (roll < 55) {
 		look_at(c, instance, sku, false);

@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define PLAN_SKUS 9 /* the last one is not counted */
+#define PLAN_SKUS 9      /* the last one is not counted */
+#define PLAN_SKUS_HOT 2  /* the first ones are in half of all lines */
+#define PLAN_SKU_QUIET 7 /* hardly ever sold: what a stranger did to it is not soon covered by a write of the service */
 #define PLAN_INSTANCES 2
 #define PLAN_CLIENTS_MAX 12
 #define PLAN_FAULTS_MAX 64

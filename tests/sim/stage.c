@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +48,38 @@ static _Noreturn __attribute__((format(printf, 1, 2))) void give_up(const char *
 	vfprintf(stderr, format, arguments);
 	fputc('\n', stderr);
 	exit(3);
+}
+
+/* Asked to end: at the next turn, and nothing is left behind. */
+static volatile sig_atomic_t interrupted;
+static struct stage *the_stage;
+
+static void on_signal(int number)
+{
+	interrupted = number;
+}
+
+static void give_way(void)
+{
+	if (interrupted)
+		exit(128 + interrupted);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	return remove(path);
+}
+
+/* Whichever way the program ends, memory is not left full of a database. */
+static void on_exit_remove(void)
+{
+	if (the_stage && the_stage->pg.directory[0]) {
+		if (the_stage->pg.pid > 0)
+			kill(the_stage->pg.pid, SIGQUIT);
+		while (the_stage->pg.pid > 0 && waitpid(the_stage->pg.pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		nftw(the_stage->pg.directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	}
 }
 
 void stage_complain(struct stage *stage, const char *format, ...)
@@ -380,18 +414,21 @@ struct message {
 #define TEXT_OF(text) (text), -1
 #define SCRIPT_OF(name) NULL, SCRIPT_##name
 
-/* "V|" is also in what publish and fill send, "F|" in what asks for a ticket and what pays with it. */
+/* "V|" is in what publish and fill send, "F|" in what asks for a ticket and what pays with it. A fill that comes late is
+ * the classic: it is here several times. */
 static const struct message redis_messages[] = {
+	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_CUT_AFTER},
 	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD},
 	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_CUT_AFTER},
 	{PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_CUT_BEFORE},
 	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD},
 	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_CUT_AFTER},
 	{PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_CUT_BEFORE},
-	{PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD},
-	{PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_HOLD},
-	{PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_CUT_AFTER},
-	{PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD},
 	{PROXY_TO_SERVER, SCRIPT_OF(READ), PROXY_HOLD},
 	{PROXY_TO_SERVER, SCRIPT_OF(READ), PROXY_CUT_AFTER_ANSWER},
 	{PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD},
@@ -470,11 +507,11 @@ static const struct crossing {
 	{false, {PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_HOLD}}, /* marked, not committed */
 	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}},   /* committed, not known to be */
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}},   /* committed, not published */
-	{true, {PROXY_TO_SERVER, TEXT_OF("F|"), PROXY_HOLD}},
+	{true, {PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD}},        /* that, or selected and not filled */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD}},       /* no ticket, or selected and not filled */
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD}},
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD}},
-	{false, {PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD}},
-	{true, {PROXY_TO_CLIENT, TEXT_OF("V|"), PROXY_HOLD}},
+	{false, {PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD}}, /* ticketed, not selected */
 };
 
 static const struct crossing *crossing_of(const struct stage_fault *f)
@@ -488,7 +525,7 @@ static bool crossing_begin(struct stage *stage, struct stage_fault *f)
 	struct proxy *proxy = proxy_of(stage, f, c->redis);
 	if (!instance_of(stage, f)->ready)
 		return false;
-	f->matches = proxy->matches;
+	f->matches = proxy_matches(proxy);
 	message_begin(proxy, &c->message);
 	return true;
 }
@@ -499,7 +536,7 @@ static void crossing_turn(struct stage *stage, struct stage_fault *f)
 {
 	struct proxy *proxy = proxy_of(stage, f, crossing_of(f)->redis);
 	struct stage_instance *x = instance_of(stage, f);
-	if (f->matches == proxy->matches || f->struck || !x->ready)
+	if (f->matches == proxy_matches(proxy) || f->struck || !x->ready)
 		return;
 	f->struck = true;
 	if (f->fault->kind == FAULT_MESSAGE_KILL)
@@ -642,6 +679,7 @@ static void end_others(struct stage *stage, enum fault_kind kind)
 
 void stage_turn(struct stage *stage)
 {
+	give_way();
 	instances_turn(stage);
 	int64_t now_ms = (stage_now_ns() - stage->origin_ns) / MS;
 	for (int i = 0; i < stage->plan->fault_count; i++) {
@@ -670,6 +708,7 @@ void stage_calm(struct stage *stage)
 	atomic_store(&stage->lock_until_ns, 0);
 	int64_t until_ns = stage_now_ns() + READY_MS * MS;
 	while (!stage_serves(stage)) {
+		give_way();
 		instances_turn(stage);
 		if (stage_now_ns() > until_ns)
 			give_up("an instance did not serve %d s after the last fault; see %s", READY_MS / 1000, stage->directory);
@@ -696,9 +735,23 @@ static int free_port(int after)
 	give_up("no free port");
 }
 
+/* In memory, if there is room: killing a process loses the same on any file system, and a recovery on a busy disk takes
+ * longer than a whole run. */
+static void prefer_memory(void)
+{
+	struct statvfs room;
+	if (statvfs("/dev/shm", &room) == 0 && room.f_bavail * room.f_frsize > UINT64_C(1) << 30)
+		setenv("TMPDIR", "/dev/shm", 0);
+}
+
 void stage_open(struct stage *stage, const char *binary, const char *directory)
 {
 	memset(stage, 0, sizeof *stage);
+	prefer_memory();
+	the_stage = stage;
+	atexit(on_exit_remove);
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	snprintf(stage->binary, sizeof stage->binary, "%s", binary);
 	snprintf(stage->directory, sizeof stage->directory, "%s", directory);
 	pg_server_start(&stage->pg, "shared_buffers = 16MB\nmax_wal_size = 256MB\n");

@@ -96,7 +96,7 @@ static void transact(struct stranger *s, PGconn *conn)
 {
 	struct history_sql made[2];
 	size_t count = 0;
-	int first = (int)dice_roll(&s->dice, PLAN_SKUS - 2);
+	int first = dice_chance(&s->dice, 30) ? PLAN_SKU_QUIET - 1 : (int)dice_roll(&s->dice, PLAN_SKUS - 2);
 	bool rollback = dice_chance(&s->dice, 20);
 	if (!tell(s, conn, "BEGIN"))
 		return;
@@ -128,7 +128,8 @@ void *stranger_main(void *context)
 		struct history_sql made;
 		if (dice_chance(&s->dice, 50))
 			transact(s, conn);
-		else if (change(s, conn, (int)dice_roll(&s->dice, PLAN_SKUS - 1), &made))
+		else if (change(s, conn, dice_chance(&s->dice, 50) ? PLAN_SKU_QUIET : (int)dice_roll(&s->dice, PLAN_SKUS - 1),
+		                &made))
 			note(s, &made, true);
 		usleep((useconds_t)dice_between(&s->dice, 10000, 200000));
 	}
