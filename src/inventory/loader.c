@@ -239,6 +239,7 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	enum lu_error error;
 	for (int tries = 0; again(l, &error, deadline_ns, &tries);)
 		error = sku_read(l->pg, &l->arena, s.skus, s.count, deadline_ns, &s.rows);
+	SYNC_POINT("selected");
 	for (size_t i = 0, at = 0; i < count; i++) {
 		while (!text_equal(s.skus[at], loads[i]->sku))
 			at++;
