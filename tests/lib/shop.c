@@ -29,6 +29,13 @@ static char *ring_next(void)
 	return ring[next++ % RING];
 }
 
+/* LASTUNIT_TEST_ONLY='b01*' runs only the tests of that name. */
+static __attribute__((constructor)) void choose_tests(void)
+{
+	if (getenv("LASTUNIT_TEST_ONLY"))
+		cmocka_set_test_filter(getenv("LASTUNIT_TEST_ONLY"));
+}
+
 /* --- the service -------------------------------------------------------------------------------------------------------- */
 
 int shop_open(void **state)
@@ -295,6 +302,7 @@ static bool is_child(int pid, const char *name)
 	text[size] = 0;
 	if (file)
 		fclose(file);
+	text[strcspn(text, " ")] = 0; /* Redis writes its socket's path behind its name */
 	const char *program = strrchr(text, '/') ? strrchr(text, '/') + 1 : text;
 	return strncmp(program, name, strlen(name)) == 0;
 }
