@@ -305,8 +305,7 @@ static void b66_blanks_make_no_second_sku_and_case_does(void **state)
 	                                      "B66\xc2\xa0",
 	                                      "B66\\r",
 	                                      "B66\\n",
-	                                      "\xe2\x80\x83"
-	                                      "B66",
+	                                      "\xe2\x80\x83\x42\x36\x36",
 	                                      "B66\xe3\x80\x80",
 	                                      "B66\\u000b",
 	                                      "B66\x7f",
