@@ -166,7 +166,8 @@ static void b89_thousands_of_hostile_clients_cost_the_good_ones_nothing(void **s
 	assert_in_range(service_row(&shop, "MOB").on_hand, 9, 10);
 	assert_int_equal(shop_child("lastunit"), serve);
 	if (!shop_short())
-		assert_in_range(resident[1], 0, resident[0] + 16 * 1024);
+		/* The second round is longer and so has a higher tide; a few KiB kept of each connection would show. */
+		assert_in_range(resident[1], 0, resident[0] + 64 * 1024);
 }
 
 static void b89_who_never_reads_is_closed(void **state)
