@@ -98,7 +98,7 @@ $(BUILD)/tests/%_test: $(BUILD)/tests/%_test.o $(TLIB) $(LIB)
 
 $(filter $(BUILD)/tests/sim/%,$(TESTS)): $(SIMS)
 
-$(BUILD)/tests/spec/spec_test: $(SPECS)
+$(filter $(BUILD)/tests/spec/%,$(TESTS)): $(SPECS)
 
 $(SIM): $(BUILD)/tests/sim/sim.o $(SIMS) $(TLIB) $(LIB)
 	@echo '  LD    $@'
