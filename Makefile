@@ -109,7 +109,7 @@ $(SYNC)/lastunit: FORCE
 	@$(MAKE) --no-print-directory MODE=sync BUILD=$(SYNC) $@
 endif
 
-$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
+$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(LIB)
 	@echo '  LD    $@'
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
