@@ -109,9 +109,9 @@ $(SYNC)/lastunit: FORCE
 	@$(MAKE) --no-print-directory MODE=sync BUILD=$(SYNC) $@
 endif
 
-$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(LIB)
+$(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
 	@echo '  LD    $@'
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 $(BUILD)/tests/%_fuzz: $(BUILD)/tests/%_fuzz.o $(LIB)
 	@echo '  LD    $@'
