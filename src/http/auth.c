@@ -64,6 +64,20 @@ static bool find_principal(struct request *request, struct text value, const cha
 	return true;
 }
 
+static enum lu_error check_scopes(struct request *request, unsigned scopes, const char **ret_why)
+{
+	unsigned missing = scopes & ~request->principal.scopes;
+	if (missing) {
+		/* One at a time: the lowest bit. */
+		*ret_why = arena_printf(request_arena(request), "The key lacks the scope `%s`.",
+		                        scope_name((enum scope)(missing & -missing)))
+		               .data;
+		return LU_FORBIDDEN;
+	}
+	request->authorized = true;
+	return LU_OK;
+}
+
 enum lu_error auth_check(struct request *request, unsigned scopes, const char **ret_why)
 {
 	struct text value;
@@ -80,16 +94,21 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 		return LU_DATABASE_UNAVAILABLE;
 	if (!find_principal(request, value, ret_why))
 		return LU_UNAUTHORIZED;
-	unsigned missing = scopes & ~request->principal.scopes;
-	if (missing) {
-		/* One at a time: the lowest bit. */
-		*ret_why = arena_printf(request_arena(request), "The key lacks the scope `%s`.",
-		                        scope_name((enum scope)(missing & -missing)))
-		               .data;
-		return LU_FORBIDDEN;
+	return check_scopes(request, scopes, ret_why);
+}
+
+enum lu_error auth_as(struct request *request, struct text key, unsigned scopes, const char **ret_why)
+{
+	uint8_t sha256[32];
+	*ret_why = "";
+	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
+		return LU_DATABASE_UNAVAILABLE;
+	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
+	if (!keyring_find(the_keyring, sha256, &request->principal)) {
+		*ret_why = "The service's own key for this channel is not known, or no longer.";
+		return LU_UNAUTHORIZED;
 	}
-	request->authorized = true;
-	return LU_OK;
+	return check_scopes(request, scopes, ret_why);
 }
 
 const struct principal *request_principal(const struct request *request)

@@ -13,7 +13,10 @@
 void auth_use(struct keyring *keyring);
 /* The server's question before a handler: LU_OK or one of these four, with *ret_why (for the request's life). */
 enum lu_error auth_check(struct request *request, unsigned scopes, const char **ret_why) LU_MUST_CHECK;
-/* Valid in handlers of routes with scopes. */
+/* The same for a route without scopes, whose caller proved itself in another way (a webhook's secret): from here on the
+ * request is that of the principal of this key. */
+enum lu_error auth_as(struct request *request, struct text key, unsigned scopes, const char **ret_why) LU_MUST_CHECK;
+/* Valid in handlers of routes with scopes, and after auth_as(). */
 const struct principal *request_principal(const struct request *request);
 
 #endif

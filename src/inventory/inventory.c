@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -23,62 +22,17 @@
 
 /* --- what weakens a promise ------------------------------------------------------------------------------------------ */
 
-static void warn(struct inventory *inventory, const char *sentence)
-{
-	if (inventory->warning_count < sizeof inventory->warnings / sizeof *inventory->warnings)
-		inventory->warnings[inventory->warning_count++] = sentence;
-}
-
-static const struct pg_statement durability =
-	{"inventory_durability",
-     "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',"
-     " current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') = '',"
-     " (SELECT count(*) FROM pg_stat_replication)"};
-
-static void look_at_database(struct inventory *inventory, struct pg *pg, int64_t deadline_ns)
-{
-	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
-	if (pg_query(pg, &durability, NULL, deadline_ns, &r))
-		return;
-	if (!pg_get_bool(r, 0, 0))
-		warn(inventory, "PostgreSQL runs with fsync=off: an answered write can be lost when the machine stops (P4)");
-	if (!pg_get_bool(r, 0, 1))
-		warn(inventory, "PostgreSQL runs with full_page_writes=off: a crash of the machine can tear pages (P4)");
-	if (!pg_get_bool(r, 0, 2))
-		warn(
-			inventory,
-			"PostgreSQL's default is synchronous_commit=off; Lastunit's own sessions set it on, others may lose writes");
-	if (pg_get_bool(r, 0, 3) && pg_get_int(r, 0, 4) > 0)
-		warn(inventory, "PostgreSQL's standbys are asynchronous: promoting one can lose answered writes (P4)");
-}
-
-static bool info_has(struct redis *redis, const char *section, const char *needle, int64_t deadline_ns)
-{
-	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
-	struct text argv[] = {TEXT("INFO"), text_of(section)};
-	if (redis_call(redis, 2, argv, deadline_ns, &reply) || reply->type != REDIS_REPLY_STRING)
-		return false;
-	return memmem(reply->str, (size_t)reply->len, needle, strlen(needle)) != NULL;
-}
-
 static void look_at_redis(struct inventory *inventory)
 {
+	struct weaknesses *list = &inventory->weaknesses;
 	if (!inventory->redis) {
-		warn(inventory, "no Redis is configured: every read comes from PostgreSQL");
+		weakness_add(list, "no_redis", "", "no Redis is configured: every read comes from PostgreSQL");
 		return;
 	}
 	int64_t deadline_ns = deadline_in_ms(WARNING_REDIS_MS);
 	struct redis *redis = redis_new(inventory->redis);
-	if (redis_connect(redis, deadline_ns)) {
-		warn(inventory, "Redis cannot be reached: reads come from PostgreSQL until it can");
-	} else {
-		if (info_has(redis, "memory", "maxmemory_policy:allkeys-", deadline_ns))
-			warn(
-				inventory,
-				"Redis evicts with an allkeys-* policy: it may drop markers; every drop costs a read of PostgreSQL, and cells may be lost in the middle of a write. Use noeviction or volatile-*");
-		if (info_has(redis, "persistence", "aof_enabled:1", deadline_ns))
-			warn(inventory, "Redis persists by AOF: useless for Lastunit's cells, and slower");
-	}
+	if (redis_connect(redis, deadline_ns) || weakness_look_redis(list, redis, deadline_ns))
+		weakness_add(list, "redis_unreachable", "", "Redis cannot be reached: reads come from PostgreSQL until it can");
 	redis_free(redis);
 }
 
@@ -104,9 +58,12 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 		exit_code = 2;
 	} else if (key_load(pg, &arena, deadline_ns, &entries, &count)) {
 		snprintf(ret_why, 512, "the keys cannot be read: %s", pg_error(pg)->message);
+	} else if (secret_load(pg, deadline_ns, inventory->secret)) {
+		snprintf(ret_why, 512, "the shared secret cannot be read: %s", pg_error(pg)->message);
+	} else if (weakness_look_database(&inventory->weaknesses, pg, deadline_ns)) {
+		snprintf(ret_why, 512, "PostgreSQL does not tell its settings: %s", pg_error(pg)->message);
 	} else {
 		keyring_replace(keyring, entries, count);
-		look_at_database(inventory, pg, deadline_ns);
 		ok = true;
 	}
 	if (!ok)
@@ -132,11 +89,16 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 		}
 		inventory->redis = &inventory->redis_address;
 	}
+	arena_init(&inventory->arena, 4096);
+	inventory->weaknesses.arena = &inventory->arena;
 	if (!check_database(inventory, keyring, ret_why, ret_exit)) {
+		arena_done(&inventory->arena);
 		free(inventory);
 		return NULL;
 	}
 	look_at_redis(inventory);
+	for (size_t i = 0; i < inventory->weaknesses.count; i++)
+		inventory->warnings[i] = inventory->weaknesses.items[i].sentence;
 	inventory->queue = queue_new((size_t)config->queue_length, (unsigned)config->writers);
 	inventory->epoch = epoch_start(config, inventory->redis, keyring);
 	inventory->loaders = loaders_start(config, inventory->redis, inventory->epoch, inventory->queue);
@@ -157,6 +119,7 @@ void inventory_stop(struct inventory *inventory)
 	writers_stop(inventory->writers);
 	epoch_stop(inventory->epoch);
 	queue_free(inventory->queue);
+	arena_done(&inventory->arena);
 	free(inventory);
 }
 
@@ -188,12 +151,24 @@ void inventory_status(struct inventory *inventory, struct inventory_status *ret_
 	                                        .lease = epoch_lease(epoch, namespace),
 	                                        .epoch = names[epoch_state_seen(epoch)],
 	                                        .queue_depth = (int64_t)queue_depth(inventory->queue)};
-	ret_status->redis_reachable = ret_status->lease || epoch_redis_reachable(epoch);
+	ret_status->redis_configured = inventory->redis != NULL;
+	/* The lease may be of an epoch that other instances opened on a Redis of theirs. */
+	ret_status->redis_reachable = inventory->redis && (ret_status->lease || epoch_redis_reachable(epoch));
 	epoch_last_namespace(epoch, ret_status->namespace);
+}
+
+const uint8_t *inventory_secret(const struct inventory *inventory)
+{
+	return inventory->secret;
+}
+
+const struct weaknesses *inventory_weaknesses(const struct inventory *inventory)
+{
+	return &inventory->weaknesses;
 }
 
 size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings)
 {
 	*ret_warnings = inventory->warnings;
-	return inventory->warning_count;
+	return inventory->weaknesses.count;
 }

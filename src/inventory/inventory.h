@@ -7,6 +7,7 @@
 #define INVENTORY_INVENTORY_H
 
 #include "base/config.h"
+#include "inventory/weakness.h"
 #include "lastunit/operation.h"
 #include "store/keyring.h"
 
@@ -41,15 +42,19 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query) 
 
 /* What /readyz, /metrics and the operator want to know. */
 struct inventory_status {
-	bool database_reachable, redis_reachable;
+	bool database_reachable;
+	bool redis_configured, redis_reachable; /* not configured: not reachable either */
 	const char *epoch; /* "open", "closing", "closed", "unknown" */
 	char namespace[32];
 	bool lease; /* hits may be served now */
 	int64_t queue_depth;
 };
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status);
-/* What weakens a promise, one sentence each (fsync off, asynchronous standbys, allkeys-*, Redis persistence, …);
- * looked up at start. Returns their number. */
+/* SECRET_BYTES that all instances on this database share: signs what clients bring back. */
+const uint8_t *inventory_secret(const struct inventory *inventory);
+/* What weakens a promise or costs something, as it was at the start. */
+const struct weaknesses *inventory_weaknesses(const struct inventory *inventory);
+/* Its sentences. Returns their number. */
 size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings);
 
 #endif

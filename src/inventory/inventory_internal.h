@@ -7,6 +7,8 @@
 #include "inventory/reaper.h"
 #include "inventory/relay.h"
 #include "inventory/scrub.h"
+#include "inventory/weakness.h"
+#include "store/secret.h"
 
 struct inventory {
 	const struct config *config;
@@ -19,8 +21,10 @@ struct inventory {
 	struct reaper *reaper;
 	struct relay *relay;
 	struct scrub *scrub;
-	const char *warnings[16];
-	size_t warning_count;
+	uint8_t secret[SECRET_BYTES];
+	struct arena arena; /* of the weaknesses */
+	struct weaknesses weaknesses;
+	const char *warnings[WEAKNESS_MAX]; /* their sentences */
 };
 
 #endif
