@@ -335,9 +335,9 @@ enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char
 		error = redis_call(redis, 2, (struct text[]){TEXT("INFO"), TEXT("replication")}, deadline_ns, &replication);
 	if (error)
 		return error;
-	struct text run_id = wire_info(reply_text(server), "run_id");
-	struct text role = wire_info(reply_text(replication), "role");
-	struct text replid = wire_info(reply_text(replication), "master_replid");
+	struct text run_id = redis_info_value(reply_text(server), "run_id");
+	struct text role = redis_info_value(reply_text(replication), "role");
+	struct text replid = redis_info_value(reply_text(replication), "master_replid");
 	/* guard.lua cuts the guard at these places. */
 	if (run_id.size != 40 || replid.size != 40 || role.size == 0 || role.size > 16)
 		return LU_CACHE_UNAVAILABLE;

@@ -48,6 +48,8 @@ enum lu_error redis_receive(struct redis *redis, int64_t deadline_ns, redisReply
 enum lu_error redis_call(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns,
                          redisReply **ret_reply) LU_MUST_CHECK;
 void redis_reply_done(redisReply **reply); /* for the cleanup attribute; accepts NULL */
+/* The value of the line "name:value" in an answer to INFO, borrowed from it; size 0: there is none. */
+struct text redis_info_value(struct text info, const char *name);
 
 /* --- the same on an event loop: used by the http loops for `read` ------------------------------------------------ */
 struct redis_async;

@@ -109,7 +109,7 @@ bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES])
 		return true;
 	struct text enabled = {0};
 	if (reply->type == REDIS_REPLY_STRING)
-		enabled = wire_info((struct text){reply->str, (size_t)reply->len}, "cluster_enabled");
+		enabled = redis_info_value((struct text){reply->str, (size_t)reply->len}, "cluster_enabled");
 	if (text_equal(enabled, TEXT("1"))) {
 		snprintf(error, WIRE_ERROR_BYTES, "%s",
 		         "Redis runs in cluster mode, which is not supported: name a single "
@@ -119,7 +119,7 @@ bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES])
 	return true;
 }
 
-struct text wire_info(struct text info, const char *name)
+struct text redis_info_value(struct text info, const char *name)
 {
 	size_t size = strlen(name);
 	const char *line = info.data, *end = info.data + info.size;

@@ -31,9 +31,6 @@ int wire_hello(const struct redis_address *address, struct buffer *out);
 /* Judges one of these replies: an error, or a Redis in cluster mode, is refused with a sentence in `error`. */
 bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES]);
 
-/* The value of a line "name:value" of INFO; size 0 when there is none. */
-struct text wire_info(struct text info, const char *name);
-
 /* --- sockets --------------------------------------------------------------------------------------------------- */
 
 struct wire_endpoint {

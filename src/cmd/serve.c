@@ -60,12 +60,13 @@ static void keep_memory_small(void)
 	}
 }
 
-static void log_warnings(struct inventory *inventory)
+static void log_weaknesses(const struct weaknesses *list)
 {
-	const char *const *warnings;
-	size_t count = inventory_warnings(inventory, &warnings);
-	for (size_t i = 0; i < count; i++)
-		log_event(LOG_WARN, "weakened what=%s", log_quote(text_of(warnings[i])));
+	for (size_t i = 0; i < list->count; i++) {
+		const struct weakness *w = &list->items[i];
+		log_event(LOG_WARN, "%s name=%s promises=%s what=%s", *w->promises ? "weakened" : "remark", w->name,
+		          log_quote(text_of(w->promises)), log_quote(text_of(w->sentence)));
+	}
 }
 
 /* Serves until a signal comes. The signals are blocked in every thread but while this one waits for them. */
@@ -88,7 +89,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	struct inventory *inventory = inventory_start(config, keyring, why, &code);
 	if (!inventory)
 		return cmd_fail(&manual, code, "%s", why);
-	log_warnings(inventory);
+	log_weaknesses(inventory_weaknesses(inventory));
 	auth_use(keyring);
 	struct api *api = api_new(inventory);
 	struct server *server = server_start(config, api_router(api), api_hooks(api), &server_why);

@@ -309,11 +309,11 @@ static void a_forgotten_script_is_sent_with_its_source(void **state)
 static void a_field_of_info_is_found_by_its_whole_name(void **state)
 {
 	struct text info = TEXT("# Replication\r\nrole:master\r\nmaster_replid2:bb\r\nmaster_replid:aa\r\nlast:");
-	assert_text(wire_info(info, "role"), TEXT("master"));
-	assert_text(wire_info(info, "master_replid"), TEXT("aa"));
-	assert_text(wire_info(info, "ole"), TEXT(""));
-	assert_text(wire_info(info, "last"), TEXT(""));
-	assert_text(wire_info((struct text){0}, "role"), TEXT(""));
+	assert_text(redis_info_value(info, "role"), TEXT("master"));
+	assert_text(redis_info_value(info, "master_replid"), TEXT("aa"));
+	assert_text(redis_info_value(info, "ole"), TEXT(""));
+	assert_text(redis_info_value(info, "last"), TEXT(""));
+	assert_text(redis_info_value((struct text){0}, "role"), TEXT(""));
 }
 
 static void urls_say_where_redis_is(void **state)

@@ -1,0 +1,231 @@
+/* What weakens a promise (weakness.h).
+ *
+ * Happy path: three questions to PostgreSQL (settings and standbys, guards, rights), one to Redis, and nothing to say.
+ * Failure modes: a question that is not answered ends the look with its error; what was found so far stays.
+ */
+#include "inventory/weakness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define SENTENCE_BYTES 700
+#define NAMES_BYTES 300
+#define MEMORY_PERCENT_MAX 90
+
+void weakness_add(struct weaknesses *list, const char *name, const char *promises, const char *format, ...)
+{
+	if (list->count == WEAKNESS_MAX)
+		return;
+	char sentence[SENTENCE_BYTES];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(sentence, sizeof sentence, format, arguments);
+	va_end(arguments);
+	list->items[list->count++] = (struct weakness){name, promises, arena_text(list->arena, text_of(sentence)).data};
+}
+
+bool weakness_any_promise(const struct weaknesses *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->items[i].promises[0])
+			return true;
+	return false;
+}
+
+/* --- PostgreSQL: settings and standbys -------------------------------------------------------------------------------- */
+
+/* synchronous_commit is asked for as others get it: this session has set its own. Logical subscribers and backups are no
+ * standbys. sync_state is NULL for whoever may not see it: then no standby is known to be either. */
+static const struct pg_statement settings =
+	{"weakness_settings",
+     "SELECT current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',"
+     " (SELECT s.reset_val = 'off' FROM pg_settings s WHERE s.name = 'synchronous_commit'),"
+     " current_setting('synchronous_standby_names') <> '',"
+     " count(*), count(*) FILTER (WHERE r.sync_state IN ('sync', 'quorum')),"
+     " count(*) FILTER (WHERE r.sync_state IN ('async', 'potential'))"
+     " FROM pg_stat_replication r WHERE r.application_name <> 'pg_basebackup' AND NOT EXISTS"
+     " (SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')"};
+
+static void judge_standbys(struct weaknesses *list, bool wanted, int64_t all, int64_t synchronous, int64_t asynchronous)
+{
+	if (!wanted && all > 0)
+		weakness_add(list, "standbys_asynchronous", "P4",
+		             "PostgreSQL has %lld standbys and waits for none of them: promoting one can lose answered writes."
+		             " Name them in synchronous_standby_names, or never promote",
+		             (long long)all);
+	else if (wanted && synchronous == 0 && (all == 0 || asynchronous > 0))
+		weakness_add(list, "standbys_missing", "P6",
+		             "synchronous_standby_names wants standbys and none is there: every commit waits for one");
+	else if (wanted && asynchronous > 0)
+		weakness_add(list, "standbys_asynchronous", "P4",
+		             "%lld of PostgreSQL's %lld standbys are not waited for: promoting one of those can lose answered"
+		             " writes",
+		             (long long)asynchronous, (long long)all);
+}
+
+static enum lu_error look_at_settings(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &settings, NULL, deadline_ns, &r);
+	if (error)
+		return error;
+	if (!pg_get_bool(r, 0, 0))
+		weakness_add(
+			list, "fsync_off", "P4",
+			"PostgreSQL runs with fsync=off: an answered write can be lost, and the database be destroyed, when"
+			" the machine stops");
+	if (!pg_get_bool(r, 0, 1))
+		weakness_add(list, "full_page_writes_off", "P4",
+		             "PostgreSQL runs with full_page_writes=off: a crash of the machine can tear pages");
+	if (pg_get_bool(r, 0, 2))
+		weakness_add(list, "synchronous_commit_off", "P4",
+		             "PostgreSQL's default is synchronous_commit=off: Lastunit's own sessions set it on, but whoever"
+		             " writes in SQL is told of commits that a crash can lose");
+	judge_standbys(list, pg_get_bool(r, 0, 3), pg_get_int(r, 0, 4), pg_get_int(r, 0, 5), pg_get_int(r, 0, 6));
+	return LU_OK;
+}
+
+/* --- PostgreSQL: the guards of the schema ------------------------------------------------------------------------------ */
+
+/* A trigger counts only if it fires always: also in sessions that set session_replication_role, as those of logical
+ * replication, pg_restore --disable-triggers and many a copying tool do. */
+static const struct {
+	const char *table, *guard, *promises, *without;
+} guards[] = {
+	{"sku", "sku_never_oversold", "P1", "a bug or a hand could oversell"},
+	{"sku", "sku_code_is_unique", "P1", "one SKU could be two rows"},
+	{"ledger", "ledger_pkey", "P1", "two entries could share a version"},
+	{"ledger", "ledger_is_append_only", "P1", "what happened could be rewritten"},
+	{"idempotency", "idempotency_key_is_used_once", "P3", "one key could have two effects"},
+	{"reservation", "reservation_has_an_end_unless_active", "P5", "a hold could live and have ended"},
+	{"checkout", "checkout_sells_a_reservation_once", "P5", "a hold could be sold twice"},
+	{"sku", "stranger_inserts", "P2", "SKUs made in SQL would have no version and no ledger entry"},
+	{"sku", "stranger_inserted", "P2", "SKUs made in SQL would have no version and no ledger entry"},
+	{"sku", "stranger_updates", "P2", "counts changed in SQL would be neither in the ledger nor in the cache"},
+	{"sku", "stranger_updated", "P2", "counts changed in SQL would be neither in the ledger nor in the cache"},
+	{"sku", "sku_is_never_removed", "P2", "the cache would go on answering for SKUs that are gone"},
+	{"principal", "principal_changed", "P2", "instances would not hear of changed keys"},
+	{"api_key", "api_key_changed", "P2", "a revoked key would go on working"},
+};
+#define GUARD_COUNT (sizeof guards / sizeof guards[0])
+
+/* Every guard that stands: constraints that are validated, unique indexes that are valid, triggers that always fire. */
+static const struct pg_statement guards_standing = {
+	"weakness_guards",
+	"SELECT c.relname || '.' || g.name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid CROSS JOIN LATERAL"
+	" (SELECT k.conname FROM pg_constraint k WHERE k.conrelid = c.oid AND k.convalidated"
+	"  UNION ALL SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgenabled = 'A'"
+	"  UNION ALL SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
+	"   WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid) g(name)"
+	" WHERE n.nspname = 'lastunit' AND c.relkind IN ('r', 'p')"};
+
+static bool stands(const PGresult *r, size_t guard)
+{
+	char name[140];
+	snprintf(name, sizeof name, "%s.%s", guards[guard].table, guards[guard].guard);
+	for (int i = 0; i < PQntuples(r); i++)
+		if (text_equal((struct text){PQgetvalue(r, i, 0), (size_t)PQgetlength(r, i, 0)}, text_of(name)))
+			return true;
+	return false;
+}
+
+static enum lu_error look_at_guards(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &guards_standing, NULL, deadline_ns, &r);
+	for (size_t i = 0; !error && i < GUARD_COUNT; i++)
+		if (!stands(r, i))
+			weakness_add(list, "guard_missing", guards[i].promises,
+			             "lastunit.%s has lost %s (dropped, disabled, not valid or not ALWAYS): without it %s",
+			             guards[i].table, guards[i].guard, guards[i].without);
+	return error;
+}
+
+/* --- PostgreSQL: who may rewrite history -------------------------------------------------------------------------------- */
+
+/* Superusers and the owner may do anything anyhow, and PostgreSQL's own roles are granted to nobody by themselves. */
+static const struct pg_statement powers =
+	{"weakness_powers",
+     "SELECT count(*), coalesce(left(string_agg(r.rolname::text, ', ' ORDER BY r.rolname), 200), '')"
+     " FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'ledger', pg_roles r"
+     " WHERE n.nspname = 'lastunit' AND NOT r.rolsuper AND r.rolname !~ '^pg_'"
+     " AND NOT pg_has_role(r.oid, c.relowner, 'MEMBER')"
+     " AND (has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')"
+     "      OR has_any_column_privilege(r.oid, c.oid, 'UPDATE'))"};
+
+static enum lu_error look_at_powers(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &powers, NULL, deadline_ns, &r);
+	if (error || !pg_get_int(r, 0, 0))
+		return error;
+	weakness_add(list, "ledger_may_be_rewritten", "P1",
+	             "these roles may UPDATE, DELETE or TRUNCATE the ledger, where only a trigger still stops them: %.*s",
+	             PQgetlength(r, 0, 1), PQgetvalue(r, 0, 1));
+	return LU_OK;
+}
+
+enum lu_error weakness_look_database(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
+{
+	enum lu_error error = look_at_settings(list, pg, deadline_ns);
+	if (!error)
+		error = look_at_guards(list, pg, deadline_ns);
+	return error ? error : look_at_powers(list, pg, deadline_ns);
+}
+
+/* --- Redis -------------------------------------------------------------------------------------------------------------- */
+
+static void judge_memory(struct weaknesses *list, struct text info)
+{
+	int64_t used_bytes = 0, bytes_max = 0;
+	struct text policy = redis_info_value(info, "maxmemory_policy");
+	(void)text_to_int64(redis_info_value(info, "used_memory"), &used_bytes);
+	(void)text_to_int64(redis_info_value(info, "maxmemory"), &bytes_max);
+	if (policy.size > 8 && memcmp(policy.data, "allkeys-", 8) == 0)
+		weakness_add(list, "redis_evicts_markers", "P2",
+		             "Redis evicts with %.*s: it may drop the marker of a write in flight, and a reader may then be"
+		             " shown the old value after the new one. Use noeviction or volatile-*",
+		             (int)policy.size, policy.data);
+	else if (bytes_max > 0 && used_bytes > bytes_max / 100 * MEMORY_PERCENT_MAX)
+		weakness_add(list, "redis_memory_short", "",
+		             "Redis uses %lld of its %lld bytes: when it is full it refuses markers, and reads come from"
+		             " PostgreSQL",
+		             (long long)used_bytes, (long long)bytes_max);
+}
+
+static void judge_persistence(struct weaknesses *list, struct text info)
+{
+	if (text_equal(redis_info_value(info, "rdb_last_bgsave_status"), TEXT("err")))
+		weakness_add(list, "redis_cannot_save", "",
+		             "Redis failed to save its dump and may refuse writes (MISCONF) until it can: then reads come from"
+		             " PostgreSQL");
+	/* The settings are hidden from INFO; that a dump was ever made is not. */
+	int64_t saves = 0, took_s = -1;
+	(void)text_to_int64(redis_info_value(info, "rdb_saves"), &saves);
+	(void)text_to_int64(redis_info_value(info, "rdb_last_bgsave_time_sec"), &took_s);
+	bool appends = text_equal(redis_info_value(info, "aof_enabled"), TEXT("1"));
+	if (appends || saves > 0 || took_s >= 0)
+		weakness_add(list, "redis_persists", "",
+		             "Redis persists (%s): no promise needs it, old cells are never served after a restart, and each"
+		             " save can stop Redis for longer than --redis-timeout-ms. Better: save \"\", appendonly no",
+		             appends ? "append-only file" : "dumps");
+}
+
+enum lu_error weakness_look_redis(struct weaknesses *list, struct redis *redis, int64_t deadline_ns)
+{
+	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
+	enum lu_error error = redis_call(redis, 1, (struct text[]){TEXT("INFO")}, deadline_ns, &reply);
+	if (error || reply->type != REDIS_REPLY_STRING)
+		return error ? error : LU_CACHE_UNAVAILABLE;
+	struct text info = {reply->str, (size_t)reply->len};
+	if (!text_equal(redis_info_value(info, "role"), TEXT("master")))
+		weakness_add(list, "redis_is_a_replica", "",
+		             "this Redis is a replica and takes no writes: no epoch can be opened on it, every read comes from"
+		             " PostgreSQL");
+	judge_memory(list, info);
+	judge_persistence(list, info);
+	return LU_OK;
+}
