@@ -38,7 +38,10 @@ void replay_look(struct replay_client *client, int channel, size_t sku);
 /* Remembers that a version was answered. */
 void replay_version_seen(struct replay *replay, size_t sku, int64_t version);
 
-/* The orders (replay_order.c). */
+/* The orders (replay_order.c). What becomes of a cart, by its turn among the carts: it is pure, and even in every stretch
+ * of the file, so that a file of ten invoices has a bit of everything, too. */
+enum replay_fate { FATE_CHECKOUT, FATE_COMMIT, FATE_ABANDON };
+enum replay_fate replay_fate_of(size_t turn);
 void replay_order(struct replay_client *client, size_t index);
 /* The stock before and after (replay_stock.c): piece `index` of the work. */
 void replay_stock_sku(struct replay_client *client, size_t index);

@@ -2,7 +2,7 @@
  *
  * Phases, each over all clients: stock the SKUs · play the orders · wait for the abandoned holds to end · count again.
  * An order's place in the file decides its fate, so two replays do the same things (in another order of arrival): its
- * channel in turn; of ten carts of a channel five are checkouts, four are held and committed, one is held and left.
+ * channel in turn; checkouts and holds by turns, one of ten carts held and left, in the whole file and on each channel.
  *
  * What is checked on the way (the verdict is the audit's and these): units sold never exceed units received; once a
  * write is answered no later read shows an older version, on whatever client; the same key sent again gets the same

@@ -229,12 +229,12 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 
 enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER };
 
-/* One SKU, one connection after the other, and as much of the API as a replay of checkouts asks for. */
+/* One SKU, one connection after the other, and as much of the API as a replay of sales asks for. */
 struct liar {
 	pthread_t thread;
 	int listener, port;
 	enum lie lie;
-	int sold;
+	int sold, version;
 	char last_key[100], last_id[40];
 };
 
@@ -248,20 +248,23 @@ static void liar_answer(struct liar *liar, int fd, const char *head)
 	if (strncmp(head, "PUT ", 4) == 0)
 		status = 201;
 	else if (strncmp(head, "POST ", 5) == 0) {
-		bool again = strcmp(key, liar->last_key) == 0;
+		bool again = strcmp(key, liar->last_key) == 0, commit = strstr(head, "/commit HTTP") != NULL;
+		liar->version += !again;
+		liar->sold += !again && (commit || strncmp(head + 5, "/v1/checkouts ", 14) == 0);
 		if (!again || liar->lie == LIE_OTHER_ANSWER)
 			snprintf(liar->last_id, sizeof liar->last_id, "00000000-0000-7000-8000-%012d",
-			         liar->sold + (again ? 1000 : 0));
-		liar->sold += !again;
+			         liar->version + (again ? 1000 : 0));
 		snprintf(liar->last_key, sizeof liar->last_key, "%s", key);
 		snprintf(extra, sizeof extra, again ? "Idempotent-Replayed: true\r\n" : "");
-		status = liar->lie == LIE_NO_ANSWER ? 503 : 201;
+		status = liar->lie == LIE_NO_ANSWER ? 503 : commit ? 200 : 201;
 		snprintf(body, sizeof body, "{\"id\":\"%s\",\"lines\":[{\"sku\":\"A\",\"quantity\":1,\"version\":%d}]}",
-		         liar->last_id, 1 + liar->sold);
+		         liar->last_id, 1 + liar->version);
 	} else if (strncmp(head, "GET /v1/availability/A ", 23) == 0)
-		snprintf(body, sizeof body, "{\"version\":%d}", (liar->lie == LIE_OLD_VERSION ? 0 : 1) + liar->sold);
+		snprintf(body, sizeof body, "{\"version\":%d}", (liar->lie == LIE_OLD_VERSION ? 0 : 1) + liar->version);
 	else if (strncmp(head, "GET /v1/skus/A ", 15) == 0)
 		snprintf(body, sizeof body, "{\"on_hand\":%d,\"reserved\":0}", 20 - liar->sold);
+	else if (strncmp(head, "GET /v1/reservations/", 21) == 0)
+		strcpy(body, "{\"status\":\"expired\"}");
 	int size = snprintf(answer, sizeof answer,
 	                    "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s", status,
 	                    extra, strlen(body), body);
@@ -332,7 +335,7 @@ static void a_service_that_lies_is_found_out(void **state)
 	} lies[] = {
 		{LIE_NONE, NULL},
 		{LIE_OLD_VERSION, "A went back: version 2 was answered, then a read showed 1"},
-		{LIE_OTHER_ANSWER, "with the same key again: first 201"},
+		{LIE_OTHER_ANSWER, "with the same key again: first 20"},
 		{LIE_NO_ANSWER, "was not answered: only 5xx"},
 	};
 	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
