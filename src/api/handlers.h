@@ -26,6 +26,7 @@ void ledger_list(struct request *request); /* ledger.c */
 void health_get(struct request *request);  /* operations.c */
 void ready_get(struct request *request);
 void metrics_get(struct request *request);
+void problem_index_get(struct request *request); /* pages.c */
 void problem_page_get(struct request *request);
 void front_page_get(struct request *request);
 

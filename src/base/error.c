@@ -13,13 +13,13 @@ struct error_row {
 	const char *title;
 	const char *mend;
 	int status;
-	bool stored;
+	enum lu_retry retry;
 };
 
-#define X(NAME, code_, status_, stored_, title_, mend_) \
-	[LU_##NAME] = {.code = #code_, .title = title_, .mend = mend_, .status = status_, .stored = stored_},
+#define X(NAME, code_, status_, retry_, title_, mend_) \
+	[LU_##NAME] = {.code = #code_, .title = title_, .mend = mend_, .status = status_, .retry = LU_RETRY_##retry_},
 static const struct error_row errors[LU_ERROR_COUNT] = {
-	[LU_OK] = {.code = "ok", .title = "Done", .mend = "Nothing to mend.", .status = 200, .stored = true},
+	[LU_OK] = {.code = "ok", .title = "Done", .mend = "Nothing to mend.", .status = 200, .retry = LU_RETRY_STORED},
 #include "lastunit/errors.def"
 };
 #undef X
@@ -50,9 +50,14 @@ const char *lu_error_mend(enum lu_error error)
 	return row(error)->mend;
 }
 
+enum lu_retry lu_error_retry(enum lu_error error)
+{
+	return row(error)->retry;
+}
+
 bool lu_error_stored(enum lu_error error)
 {
-	return row(error)->stored;
+	return row(error)->retry == LU_RETRY_STORED;
 }
 
 bool lu_error_parse(const char *code, enum lu_error *ret_error)

@@ -16,7 +16,7 @@ static bool fits(const char *pattern, struct text path, struct text params[ROUTE
 	const char *at = path.data, *end = path.data + path.size;
 	size_t count = 0;
 	while (*pattern) {
-		if (pattern[0] == '{' && pattern[1] == '}') {
+		if (*pattern == '{') {
 			const char *slash = memchr(at, '/', (size_t)(end - at));
 			const char *stop = slash ? slash : end;
 			if (stop == at)
@@ -24,7 +24,9 @@ static bool fits(const char *pattern, struct text path, struct text params[ROUTE
 			CHECK(count < ROUTE_PARAMS_MAX);
 			params[count++] = (struct text){at, (size_t)(stop - at)};
 			at = stop;
-			pattern += 2;
+			pattern = strchr(pattern, '}');
+			CHECK(pattern);
+			pattern++;
 		} else {
 			if (at == end || *at != *pattern)
 				return false;

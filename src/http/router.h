@@ -1,5 +1,5 @@
-/* The routes: one table, matched by segment. `{}` takes one segment, percent-decoded; nothing else is decoded, so
- * "%2F" never makes a new segment. No match: 404 not_found; other method: 405 with Allow (HEAD where GET is; OPTIONS
+/* The routes: one table, matched by segment. `{name}` takes one segment, percent-decoded; the name is for whoever reads
+ * the table. Nothing else is decoded, so "%2F" never makes a new segment. No match: 404 not_found; other method: 405 with Allow (HEAD where GET is; OPTIONS
  * answers Allow). Thread: read-only once the server runs.
  */
 #ifndef HTTP_ROUTER_H
@@ -15,7 +15,7 @@ struct request;
 
 struct route {
 	unsigned methods;                        /* enum http_method, or-ed */
-	const char *pattern;                     /* "/v1/skus/{}/ledger" */
+	const char *pattern;                     /* "/v1/skus/{sku}/ledger" */
 	unsigned scopes;                         /* every one needed; 0: no key needed */
 	void (*handle)(struct request *request); /* called when scopes are met */
 };

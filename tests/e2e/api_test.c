@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lastunit/error.h"
 #include "lib/service.h"
 
 static struct service service;
@@ -72,15 +73,50 @@ static void operators_pages_need_no_key(void **state)
 	call(NULL, "GET", "/metrics", NULL, NULL, 200);
 	assert_non_null(strstr(answer.body, "\nlastunit_http_requests_total "));
 	assert_non_null(strstr(answer_header(&answer, "Content-Type"), "text/plain; version=0.0.4"));
+}
+
+static void the_front_page_names_every_call(void **state)
+{
 	call(NULL, "GET", "/", NULL, NULL, 200);
-	assert_non_null(strstr(answer.body, "Lastunit"));
+	assert_string_equal(answer_header(&answer, "Content-Type"), "text/html; charset=utf-8");
+	static const char *const says[] = {"Lastunit",
+	                                   "<code>GET /v1/availability/{sku}</code> read",
+	                                   "<code>POST /v1/reservations/{id}/commit</code> sell",
+	                                   "<code>PUT /v1/skus/{sku}</code> stock",
+	                                   "<a href=\"/readyz\">",
+	                                   "<a href=\"/problems\">"};
+	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+		if (!strstr(answer.body, says[i]))
+			fail_msg("the front page lacks %s", says[i]);
+	assert_null(strstr(answer.body, "{}"));
+}
+
+static void every_problem_has_a_page_and_the_index_names_them_all(void **state)
+{
+	call(NULL, "GET", "/problems", NULL, NULL, 200);
+	char *index = strdup(answer.body);
+	for (enum lu_error error = LU_OK + 1; error < LU_ERROR_COUNT; error++) {
+		char text[200];
+		snprintf(text, sizeof text, "<a href=\"/problems/%s\"><code>%s</code></a></td><td>%d</td>",
+		         lu_error_code(error), lu_error_code(error), lu_error_status(error));
+		if (!strstr(index, text))
+			fail_msg("the index lacks %s", text);
+		snprintf(text, sizeof text, "/problems/%s", lu_error_code(error));
+		call(NULL, "GET", text, NULL, NULL, 200);
+		snprintf(text, sizeof text, "<h1>%s</h1>", lu_error_title(error));
+		assert_non_null(strstr(answer.body, text));
+		snprintf(text, sizeof text, "HTTP status %d", lu_error_status(error));
+		assert_non_null(strstr(answer.body, text));
+		assert_non_null(strstr(answer.body, "What to do"));
+		assert_non_null(strstr(answer.body, "the same key again"));
+	}
+	free(index);
 	call(NULL, "GET", "/problems/insufficient_stock", NULL, NULL, 200);
-	assert_non_null(strstr(answer.body, "<h1>Not enough stock</h1>"));
-	assert_non_null(strstr(answer.body, "HTTP status 409"));
 	assert_non_null(strstr(answer.body, "<code>next_release_at</code>"));
 	assert_string_equal(answer_header(&answer, "Content-Type"), "text/html; charset=utf-8");
 	call(NULL, "GET", "/problems/no_such_thing", NULL, NULL, 404);
-	problem("not_found", "problem");
+	problem("not_found", "/problems");
+	call(NULL, "GET", "/problems/ok", NULL, NULL, 404);
 }
 
 /* Who reads "nothing is stored" takes a new key, and sells twice. */
@@ -88,19 +124,21 @@ static void a_problems_page_says_what_its_key_is_worth(void **state)
 {
 	static const struct {
 		const char *code, *says;
+		bool nothing_stored;
 	} pages[] = {
-		{"insufficient_stock", "the same idempotency key is answered the same again"},
-		{"overloaded", "Nothing is stored"},
-		{"outcome_unknown", "It may have been done"},
-		{"idempotency_in_flight", "Another request with this idempotency key is running"},
-		{"idempotency_conflict", "first answer of this idempotency key stays stored"},
+		{"insufficient_stock", "the same idempotency key is answered the same again", false},
+		{"overloaded", "It helps: nothing was changed", true},
+		{"invalid_quantity", "once the request is mended", true},
+		{"outcome_unknown", "the request may have been done", false},
+		{"idempotency_in_flight", "the request may have been done", false},
+		{"idempotency_conflict", "first answer of this idempotency key stays stored", false},
 	};
 	for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
 		char path[80];
 		snprintf(path, sizeof path, "/problems/%s", pages[i].code);
 		call(NULL, "GET", path, NULL, NULL, 200);
 		assert_non_null(strstr(answer.body, pages[i].says));
-		assert_int_equal(!strstr(answer.body, "Nothing is stored"), i != 1);
+		assert_int_equal(strstr(answer.body, "othing is stored") != NULL, pages[i].nothing_stored);
 	}
 }
 
@@ -508,6 +546,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operators_pages_need_no_key),
+		cmocka_unit_test(the_front_page_names_every_call),
+		cmocka_unit_test(every_problem_has_a_page_and_the_index_names_them_all),
 		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),
 		cmocka_unit_test(a_key_sent_twice_is_no_key),
 		cmocka_unit_test(a_replayed_put_repeats_its_titles),

@@ -25,9 +25,9 @@ static void handle(struct request *request) {}
 static const struct route routes[] = {
 	{HTTP_METHOD_GET, "/", 0, handle},
 	{HTTP_METHOD_GET, "/v1/skus", 0, handle},
-	{HTTP_METHOD_GET | HTTP_METHOD_PUT, "/v1/skus/{}", 0, handle},
-	{HTTP_METHOD_GET, "/v1/skus/{}/ledger", 0, handle},
-	{HTTP_METHOD_POST, "/{}/{}/{}/{}", 0, handle},
+	{HTTP_METHOD_GET | HTTP_METHOD_PUT, "/v1/skus/{sku}", 0, handle},
+	{HTTP_METHOD_GET, "/v1/skus/{sku}/ledger", 0, handle},
+	{HTTP_METHOD_POST, "/{a}/{b}/{c}/{d}", 0, handle},
 };
 
 /* scan_find_end() on a copy of its own size, given `piece` more bytes each time. */

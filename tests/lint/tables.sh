@@ -2,12 +2,15 @@
 # Tables: what a .def file promises is there, and nothing in it is dead.
 #
 # Every option of config.def is in `lastunit serve --help` (passed over while there is no binary) and is read somewhere;
-# every metric of metrics.def is counted somewhere; every error of errors.def is returned somewhere.
+# every metric of metrics.def is counted somewhere; every error of errors.def is returned somewhere and is a row of the
+# table in src/api/README.md, which also names every call of the routes.
 # usage: tables.sh [ROOT [BINARY]]
 set -eu
 cd "${1:-.}"
 binary=${2:-build/lastunit}
 bad=0
+scratch=$(mktemp)
+trap 'rm -f "$scratch" "$scratch.more"' EXIT
 
 complain() {
 	echo "$1"
@@ -46,6 +49,23 @@ done
 for name in $(names include/lastunit/errors.def 1); do
 	used "\bLU_$name" || complain "include/lastunit/errors.def: LU_$name is returned nowhere"
 done
+
+readme=src/api/README.md
+# X(NAME, code, status, retry, "title", -> | `code` | status | title | word |
+sed -n 's/^X([A-Z_]*, *\([a-z_]*\), *\([0-9]*\), \([A-Z_]*\), *"\(.*\)",$/| `\1` | \2 | \4 | \3 |/p' include/lastunit/errors.def |
+	sed 's/| STORED |$/| same answer |/; s/| MEND |$/| once mended |/; s/| AGAIN |$/| helps |/
+	     s/| SAME_KEY |$/| only it helps |/; s/| NEW_KEY |$/| never |/' >"$scratch"
+[ "$(wc -l <"$scratch")" -eq "$(grep -c '^X(' include/lastunit/errors.def)" ] ||
+	complain "include/lastunit/errors.def: a row is not as this lint reads it"
+while read -r row; do
+	grep -qxF "$row" $readme || complain "$readme lacks: $row"
+done <"$scratch"
+# The other way round: rows of that form that no error has.
+grep -E '^\| `[a-z_]+` \| [0-9]{3} \|' $readme | grep -vxFf "$scratch" >"$scratch.more" && complain "$readme: no such error: $(cat "$scratch.more")"
+sed -n 's/^\t{\([A-Z]*\), *"\([^"]*\)",.*/\1 \2/p' src/api/routes.c >"$scratch"
+while read -r route; do
+	grep -qF "$route" $readme || complain "$readme does not name: $route"
+done <"$scratch"
 for table in src/base/config.def:2 src/base/metrics.def:3 include/lastunit/errors.def:2; do
 	twins=$(names "${table%:*}" "${table#*:}" | sort | uniq -d)
 	[ -z "$twins" ] || complain "${table%:*}: twice in it: $twins"

@@ -60,6 +60,23 @@ static void only_what_the_transaction_decided_is_stored(void **state)
 	}
 }
 
+/* What may have been done must be asked for under its own key; what was not done may be. */
+static void a_retry_is_advised_as_the_status_demands(void **state)
+{
+	for (int i = LU_OK + 1; i < LU_ERROR_COUNT; i++) {
+		enum lu_retry retry = lu_error_retry(i);
+		int status = lu_error_status(i);
+		assert_int_equal(lu_error_stored(i), retry == LU_RETRY_STORED);
+		if (status == 500 || status == 503)
+			assert_true(retry == LU_RETRY_AGAIN || retry == LU_RETRY_SAME_KEY);
+		if (status == 400 || status == 401 || status == 403)
+			assert_int_equal(retry, LU_RETRY_MEND);
+	}
+	assert_int_equal(lu_error_retry(LU_OUTCOME_UNKNOWN), LU_RETRY_SAME_KEY);
+	assert_int_equal(lu_error_retry(LU_IDEMPOTENCY_IN_FLIGHT), LU_RETRY_SAME_KEY);
+	assert_int_equal(lu_error_retry(LU_IDEMPOTENCY_CONFLICT), LU_RETRY_NEW_KEY);
+}
+
 static void ok_is_ok(void **state)
 {
 	assert_int_equal(LU_OK, 0);
@@ -83,6 +100,7 @@ int main(void)
 		cmocka_unit_test(a_code_names_its_error_and_no_other),
 		cmocka_unit_test(an_unknown_code_is_refused_and_changes_nothing),
 		cmocka_unit_test(only_what_the_transaction_decided_is_stored),
+		cmocka_unit_test(a_retry_is_advised_as_the_status_demands),
 		cmocka_unit_test(ok_is_ok),
 		cmocka_unit_test(a_number_that_is_no_error_is_a_bug),
 	};

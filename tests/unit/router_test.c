@@ -21,11 +21,11 @@ static const struct route routes[] = {
 	{HTTP_METHOD_GET, "/", 0, handle},
 	{HTTP_METHOD_GET, "/v1/skus", 0, handle},
 	{HTTP_METHOD_GET, "/v1/skus/special", 0, handle},
-	{HTTP_METHOD_GET, "/v1/skus/{}", SCOPE_READ, handle},
-	{HTTP_METHOD_PUT, "/v1/skus/{}", SCOPE_STOCK, handle},
-	{HTTP_METHOD_GET, "/v1/skus/{}/ledger", SCOPE_READ, handle},
-	{HTTP_METHOD_POST | HTTP_METHOD_OPTIONS, "/v1/a/{}/b/{}/c", 0, handle},
-	{HTTP_METHOD_POST, "/problems/{}.html", 0, handle},
+	{HTTP_METHOD_GET, "/v1/skus/{sku}", SCOPE_READ, handle},
+	{HTTP_METHOD_PUT, "/v1/skus/{sku}", SCOPE_STOCK, handle},
+	{HTTP_METHOD_GET, "/v1/skus/{sku}/ledger", SCOPE_READ, handle},
+	{HTTP_METHOD_POST | HTTP_METHOD_OPTIONS, "/v1/a/{first}/b/{second}/c", 0, handle},
+	{HTTP_METHOD_POST, "/problems/{code}.html", 0, handle},
 };
 static const struct router router = {routes, sizeof routes / sizeof routes[0]};
 
