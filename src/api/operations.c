@@ -30,10 +30,16 @@ void ready_get(struct request *request)
 	struct json_writer w = json_writer(loop_out(loop));
 	json_object_open(&w);
 	json_key(&w, "status");
-	/* Without a lease every read costs PostgreSQL a query: true, but slower. */
-	json_put_string(&w, status.database_reachable && status.lease ? "ok" : "degraded");
+	/* Without a lease every read costs PostgreSQL a query: true, but slower. Who configured no Redis wants it so. */
+	bool as_configured = status.lease || !status.redis_configured;
+	json_put_string(&w, status.database_reachable && as_configured ? "ok" : "degraded");
 	member_bool(&w, "database_reachable", status.database_reachable);
-	member_bool(&w, "redis_reachable", status.redis_reachable);
+	if (status.redis_configured) {
+		member_bool(&w, "redis_reachable", status.redis_reachable);
+	} else {
+		json_key(&w, "redis_reachable");
+		json_put_null(&w);
+	}
 	json_key(&w, "epoch");
 	json_put_string(&w, status.epoch);
 	member_bool(&w, "lease", status.lease);

@@ -44,7 +44,7 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query) 
 struct inventory_status {
 	bool database_reachable;
 	bool redis_configured, redis_reachable; /* not configured: not reachable either */
-	const char *epoch; /* "open", "closing", "closed", "unknown" */
+	const char *epoch;                      /* "open", "closing", "closed", "unknown" */
 	char namespace[32];
 	bool lease; /* hits may be served now */
 	int64_t queue_depth;

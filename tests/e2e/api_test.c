@@ -75,6 +75,24 @@ static void operators_pages_need_no_key(void **state)
 	assert_non_null(strstr(answer_header(&answer, "Content-Type"), "text/plain; version=0.0.4"));
 }
 
+/* Whoever configured no Redis is not to be woken for it: nothing is amiss, and a sentence says what it costs. */
+static void without_a_redis_it_is_ready_and_says_so(void **state)
+{
+	struct service beside;
+	service_beside(&beside, &service, NULL, NULL, (const char *const[]){"--redis-url=", NULL});
+	struct answer ready = service_call(&beside, NULL, "GET", "/readyz", NULL, NULL);
+	/* `degraded` until the keepers have asked PostgreSQL for the first time. */
+	for (int i = 0; i < 20000 && !json_is_true(answer_at(&ready, "database_reachable")); i++) {
+		answer_done(&ready);
+		ready = service_call(&beside, NULL, "GET", "/readyz", NULL, NULL);
+	}
+	assert_string_equal(answer_string(&ready, "status"), "ok");
+	assert_true(json_is_null(answer_at(&ready, "redis_reachable")));
+	assert_non_null(strstr(ready.body, "no Redis is configured: every read comes from PostgreSQL"));
+	answer_done(&ready);
+	assert_int_equal(service_stop(&beside), 0);
+}
+
 static void the_front_page_names_every_call(void **state)
 {
 	call(NULL, "GET", "/", NULL, NULL, 200);
@@ -546,6 +564,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operators_pages_need_no_key),
+		cmocka_unit_test(without_a_redis_it_is_ready_and_says_so),
 		cmocka_unit_test(the_front_page_names_every_call),
 		cmocka_unit_test(every_problem_has_a_page_and_the_index_names_them_all),
 		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),
