@@ -17,7 +17,7 @@ static void member_bool(struct json_writer *w, const char *key, bool value)
 
 void health_get(struct request *request)
 {
-	request_reply(request, 200, "application/json", TEXT("{\"status\":\"ok\"}"));
+	request_reply(request, 200, "application/json", TEXT("{\"status\":\"ok\"}\n"));
 }
 
 void ready_get(struct request *request)

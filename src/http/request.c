@@ -385,7 +385,8 @@ void request_reply(struct request *request, int status, const char *content_type
 	connection_answered(connection);
 }
 
-void request_reply_json(struct request *request, int status, const struct buffer *body)
+void request_reply_json(struct request *request, int status, struct buffer *body)
 {
+	buffer_add_char(body, '\n');
 	request_reply(request, status, "application/json", buffer_text(body));
 }

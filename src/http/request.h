@@ -53,8 +53,8 @@ struct text request_query_check(const struct request *request, const char *const
 void request_add_header(struct request *request, const char *name, struct text value);
 /* Status, type and body (copied). HEAD sends no body; 304 and 204 neither. */
 void request_reply(struct request *request, int status, const char *content_type, struct text body);
-/* application/json from a buffer. */
-void request_reply_json(struct request *request, int status, const struct buffer *body);
+/* application/json from a buffer, which gets a final newline: whoever asks with curl has his prompt on a line of its own. */
+void request_reply_json(struct request *request, int status, struct buffer *body);
 
 /* Per-request place for the handler's own state. */
 void request_set_context(struct request *request, void *context);

@@ -63,7 +63,7 @@ static void problem(const char *code, const char *word)
 static void operators_pages_need_no_key(void **state)
 {
 	call(NULL, "GET", "/healthz", NULL, NULL, 200);
-	assert_string_equal(answer_string(&answer, "status"), "ok");
+	assert_string_equal(answer.body, "{\"status\":\"ok\"}\n");
 	/* True as soon as the keepers have asked for the first time. */
 	for (int i = 0; i < 20000 && !json_is_true(answer_at(&answer, "database_reachable")); i++)
 		call(NULL, "GET", "/readyz", NULL, NULL, 200);
@@ -184,6 +184,30 @@ static void unknown_routes_and_methods_are_told(void **state)
 	assert_non_null(strstr(answer_header(&answer, "Allow"), "PUT"));
 	call(service.key_admin, "OPTIONS", "/v1/checkouts", NULL, NULL, 204);
 	assert_non_null(strstr(answer_header(&answer, "Allow"), "POST"));
+}
+
+/* One byte for people: curl leaves the prompt on a line of its own. */
+static void every_json_answer_ends_in_a_newline(void **state)
+{
+	static const struct {
+		const char *method, *path, *body;
+		int status;
+	} calls[] = {
+		{"GET", "/v1/availability/NEWLINE", NULL, 200},
+		{"GET", "/v1/availability?sku=NEWLINE", NULL, 200},
+		{"GET", "/v1/skus", NULL, 200},
+		{"PUT", "/v1/skus/NEWLINE", "{\"safety_stock\":0}", 200},
+		{"POST", "/v1/batch", "{\"operations\":[{\"operation\":\"release\",\"reservation_id\":\"x\"}]}", 200},
+		{"GET", "/v1/availability/NO-NEWLINE", NULL, 404},
+		{"POST", "/v1/checkouts", "{}", 422},
+		{"GET", "/readyz", NULL, 200},
+	};
+	service_create_sku(&service, "NEWLINE", 1);
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		call(service.key_admin, calls[i].method, calls[i].path, NULL, calls[i].body, calls[i].status);
+		assert_true(answer.body_size > 2);
+		assert_string_equal(answer.body + answer.body_size - 2, "}\n");
+	}
 }
 
 static void a_key_sent_twice_is_no_key(void **state)
@@ -348,7 +372,7 @@ static void availability_carries_a_tag_until_it_changes(void **state)
 	get("/v1/availability/TAG", 200);
 	assert_string_equal(answer.body,
 	                    "{\"sku\":\"TAG\",\"status\":\"in_stock\",\"available\":3,\"held\":0,\"tracked\":true,"
-	                    "\"version\":1}");
+	                    "\"version\":1}\n");
 	assert_string_equal(answer_header(&answer, "Cache-Control"), "no-cache");
 	assert_memory_equal(answer_header(&answer, "Cache-Status"), "lastunit; ", 10);
 	char tag[100], header[300];
@@ -568,6 +592,7 @@ int main(void)
 		cmocka_unit_test(the_front_page_names_every_call),
 		cmocka_unit_test(every_problem_has_a_page_and_the_index_names_them_all),
 		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),
+		cmocka_unit_test(every_json_answer_ends_in_a_newline),
 		cmocka_unit_test(a_key_sent_twice_is_no_key),
 		cmocka_unit_test(a_replayed_put_repeats_its_titles),
 		cmocka_unit_test(a_key_opens_what_its_scopes_name),
