@@ -112,7 +112,8 @@ enum lu_error epoch_close(struct pg *pg, struct text namespace, int64_t deadline
 {
 	static const struct pg_statement statement = {
 		"epoch_close",
-		"UPDATE cache_epoch SET state = 2, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 1",
+		"UPDATE cache_epoch SET state = 2, since = clock_timestamp(), xid = pg_current_xact_id()"
+		" WHERE namespace = $1 AND state = 1",
 	};
 	return move(pg, &statement, namespace, deadline_ns, ret_moved);
 }
@@ -121,7 +122,8 @@ enum lu_error epoch_closed(struct pg *pg, struct text namespace, int64_t deadlin
 {
 	static const struct pg_statement statement = {
 		"epoch_closed",
-		"UPDATE cache_epoch SET state = 3, xid = pg_current_xact_id() WHERE namespace = $1 AND state = 2",
+		"UPDATE cache_epoch SET state = 3, since = clock_timestamp(), xid = pg_current_xact_id()"
+		" WHERE namespace = $1 AND state = 2",
 	};
 	return move(pg, &statement, namespace, deadline_ns, ret_moved);
 }
@@ -136,7 +138,8 @@ static enum lu_error open_pipe(struct pg *pg, const struct pg_params *p, int64_t
 	static const struct pg_statement open = {
 		"epoch_open",
 		"UPDATE cache_epoch e SET state = 1, namespace = $2, redis_identity = $3, pg_identity = " IDENTITY(
-			"e") ", lease_ms = $4, xid = pg_current_xact_id() WHERE e.namespace = $1 AND e.state = 3",
+			"e") ", lease_ms = $4, since = clock_timestamp(), xid = pg_current_xact_id()"
+		" WHERE e.namespace = $1 AND e.state = 3",
 	};
 	pg_pipe_add(pg, &begin, NULL);
 	pg_pipe_add(pg, &timeout, NULL);
