@@ -317,6 +317,23 @@ enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t coun
 	return kind;
 }
 
+enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text namespace, const struct text *skus,
+                          size_t count, int64_t deadline_ns, struct cell **ret_cells)
+{
+	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
+	enum cell_reply kind = cell_run(redis, cell_read(arena, namespace, skus, count), count, deadline_ns, &reply);
+	if (kind != CELL_OK)
+		return kind;
+	struct cell *cells = *ret_cells = ARENA_ARRAY(arena, count, struct cell);
+	for (size_t i = 0; i < count; i++) {
+		const redisReply *element = reply->element[i];
+		bool present = element->type == REDIS_REPLY_STRING;
+		struct text raw = present ? arena_text(arena, (struct text){element->str, (size_t)element->len}) : TEXT("");
+		cells[i] = cell_decode(raw, present, skus[i]);
+	}
+	return CELL_OK;
+}
+
 /* --- the guard and the namespace -------------------------------------------------------------------------------- */
 
 static struct text reply_text(const redisReply *reply)

@@ -63,6 +63,9 @@ enum cell_reply cell_reply_kind(const redisReply *reply, size_t count);
  * *ret_reply only with CELL_OK. */
 enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t count, int64_t deadline_ns,
                          redisReply **ret_reply);
+/* Reads cells as they stand, as a reader does: `read` and its reply decoded, in the arena. */
+enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text namespace, const struct text *skus,
+                          size_t count, int64_t deadline_ns, struct cell **ret_cells);
 
 /* What this Redis is: "run_id role replication_id", as the scripts compute it. */
 enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char out[160]) LU_MUST_CHECK;

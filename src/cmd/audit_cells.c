@@ -50,26 +50,15 @@ static bool figures_equal(const struct figures *a, const struct figures *b)
 static enum lu_error cells_get(struct audit_work *work, struct redis *redis, struct text namespace,
                                const struct text *skus, size_t count, struct arena *arena, struct cell **ret_cells)
 {
-	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	int64_t deadline_ns = deadline_in_ms(work->options->redis_timeout_ms * 5);
 	enum cell_reply kind = CELL_FAILED;
-	if (!redis_connect(redis, deadline_ns))
-		kind = cell_run(redis, cell_read(arena, namespace, skus, count), count, deadline_ns, &reply);
 	*ret_cells = NULL;
-	if (kind == CELL_FAILED) {
-		snprintf(work->why, 512, "Redis: %s", redis_error(redis));
-		return LU_CACHE_UNAVAILABLE;
-	}
-	if (kind == CELL_FENCED)
+	if (!redis_connect(redis, deadline_ns))
+		kind = cell_look(redis, arena, namespace, skus, count, deadline_ns, ret_cells);
+	if (kind != CELL_FAILED)
 		return LU_OK;
-	*ret_cells = ARENA_ARRAY(arena, count, struct cell);
-	for (size_t i = 0; i < count; i++) {
-		const redisReply *element = reply->element[i];
-		bool present = element->type == REDIS_REPLY_STRING;
-		struct text raw = present ? arena_text(arena, (struct text){element->str, element->len}) : TEXT("");
-		(*ret_cells)[i] = cell_decode(raw, present, skus[i]);
-	}
-	return LU_OK;
+	snprintf(work->why, 512, "Redis: %s", redis_error(redis));
+	return LU_CACHE_UNAVAILABLE;
 }
 
 static enum lu_error row_again(struct audit_work *work, int64_t id, struct arena *arena, struct row *ret_row)

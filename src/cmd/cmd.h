@@ -59,6 +59,7 @@ int cmd_key(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 int cmd_flush(int argc, char **argv);
 int cmd_scenario(int argc, char **argv);
 

@@ -52,11 +52,10 @@ static bool rest(struct scrub *s, int64_t ms)
 static bool read_cells(struct scrub *s, const char *namespace, const struct text *skus, size_t count,
                        struct cell **ret_cells)
 {
-	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	int64_t deadline_ns = deadline_in_ms(s->config->redis_timeout_ms);
 	if (redis_connect(s->redis, deadline_ns))
 		return false;
-	switch (cell_run(s->redis, cell_read(&s->arena, text_of(namespace), skus, count), count, deadline_ns, &reply)) {
+	switch (cell_look(s->redis, &s->arena, text_of(namespace), skus, count, deadline_ns, ret_cells)) {
 	case CELL_FENCED:
 		epoch_report(s->epoch, namespace, "a scrub was fenced");
 		return false;
@@ -64,13 +63,6 @@ static bool read_cells(struct scrub *s, const char *namespace, const struct text
 		return false;
 	case CELL_OK:
 		break;
-	}
-	struct cell *cells = *ret_cells = ARENA_ARRAY(&s->arena, count, struct cell);
-	for (size_t i = 0; i < count; i++) {
-		const redisReply *e = reply->element[i];
-		bool present = e->type == REDIS_REPLY_STRING;
-		struct text raw = present ? arena_text(&s->arena, (struct text){e->str, (size_t)e->len}) : (struct text){0};
-		cells[i] = cell_decode(raw, present, skus[i]);
 	}
 	/* What was read when no hit may be served is nobody's answer. */
 	return epoch_lease_covers(s->epoch, namespace);
