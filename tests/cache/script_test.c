@@ -251,8 +251,31 @@ static void C3_a_marker_covers_whatever_stands_and_has_no_end(void **state)
 		if (strcmp(states[i].before, ABSENT) != 0)
 			integer(COMMAND(TEXT("PEXPIRE"), key_of(sku), TEXT("100000")));
 		long long count = number(cell_intend(&arena, ns, TEXT("tok"), &sku, &version, 1));
-		assert_state("intend", states[i].before, "I|tok|5", count, 1);
+		/* What `invalidate` leaves is for a newer version, and so must the marker over it be. */
+		bool newer = states[i].before[0] == 'I' && !states[i].invalidate;
+		assert_state("intend", states[i].before, newer ? "I|tok|6" : "I|tok|5", count, 1);
 		assert_int_equal(ttl_ms(sku), -1);
+	}
+}
+
+static void C3_a_late_marker_does_not_make_a_writer_at_work_look_ended(void **state)
+{
+	static const struct {
+		const char *before;
+		int64_t late, committed;
+		const char *after;
+	} cases[] = {
+		{"I|work|2", 1, 1, "I|late|2"},
+		{"I|work|10", 9, 9, "I|late|10"}, /* newer as a number, older as a string */
+		{"I|work|1000000000000000", 999999999999999, 999999999999999, "I|late|1000000000000000"},
+		{"I|dead|3", 5, 4, "I|late|5"},
+		{"I|dead|5", 5, 5, ABSENT},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		arrange(sku, cases[i].before);
+		number(cell_intend(&arena, ns, TEXT("late"), &sku, &cases[i].late, 1));
+		number(cell_invalidate(&arena, ns, &sku, &cases[i].committed, 1));
+		assert_string_equal(look(sku), cases[i].after);
 	}
 }
 
@@ -525,6 +548,7 @@ int main(void)
 		TEST(C4_a_ticket_is_taken_only_where_nothing_stands),
 		TEST(C4_a_fill_replaces_its_own_ticket_and_nothing_else),
 		TEST(C3_a_marker_covers_whatever_stands_and_has_no_end),
+		TEST(C3_a_late_marker_does_not_make_a_writer_at_work_look_ended),
 		TEST(C5_publish_sets_only_over_its_own_marker),
 		TEST(C6_invalidate_removes_what_is_or_could_become_older),
 		TEST(C1_without_its_guard_every_script_is_fenced),
