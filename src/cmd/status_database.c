@@ -26,7 +26,7 @@ static const struct pg_statement server =
      "  AND a.datname = current_database()),"
      " NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')"};
 
-static const struct pg_statement clock = {"status_clock", "SELECT clock_timestamp()"};
+static const struct pg_statement wall_clock = {"status_clock", "SELECT clock_timestamp()"};
 static const struct pg_statement epoch_since = {"status_epoch_since", "SELECT e.since FROM cache_epoch e"};
 
 static const struct pg_statement holds = {
@@ -99,7 +99,7 @@ static enum lu_error look_at_clock(struct status *status, struct pg *pg)
 	for (int i = 0; i < CLOCK_ASKED; i++) {
 		PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
 		int64_t before_us = clock_unix_us();
-		enum lu_error error = pg_query(pg, &clock, NULL, deadline_in_ms(ASK_MS), &r);
+		enum lu_error error = pg_query(pg, &wall_clock, NULL, deadline_in_ms(ASK_MS), &r);
 		int64_t took_us = clock_unix_us() - before_us;
 		if (error)
 			return error;
