@@ -39,8 +39,7 @@ struct redis {
 	int fd;              /* -1: no connection */
 	redisReader *reader; /* lives as long as the connection */
 	struct sent *first, **last;
-	struct wire_lookup *lookup; /* under way, perhaps across several attempts */
-	int64_t retry_at_ns;        /* no attempt before */
+	int64_t retry_at_ns; /* no attempt before */
 	char error[WIRE_ERROR_BYTES];
 };
 
@@ -100,7 +99,6 @@ void redis_free(struct redis *redis)
 	if (!redis)
 		return;
 	redis_close(redis);
-	wire_lookup_free(redis->lookup);
 	free(redis);
 }
 
@@ -179,25 +177,17 @@ static enum lu_error read_reply(struct redis *redis, int64_t deadline_ns, redisR
 
 /* --- connecting ------------------------------------------------------------------------------------------------- */
 
-static enum lu_error resolve(struct redis *redis, int64_t deadline_ns, struct wire_endpoints *ret_endpoints)
+static enum lu_error resolve(struct redis *redis, int64_t deadline_ns, struct resolver_addresses *ret_endpoints)
 {
-	if (wire_literal(&redis->address, ret_endpoints))
+	const struct redis_address *address = &redis->address;
+	if (wire_literal(address, ret_endpoints) ||
+	    resolver_resolve(address->host, address->port, deadline_ns, ret_endpoints, redis->error))
 		return LU_OK;
-	if (!redis->lookup)
-		redis->lookup = wire_lookup_new(&redis->address);
-	if (!redis->lookup)
-		return failed(redis, "no thread for resolving %.150s", redis->address.host);
-	/* A look-up that takes longer goes on, and the next attempt waits for the same one. */
-	if (!wait_for(wire_lookup_fd(redis->lookup), POLLIN, deadline_ns))
-		return failed(redis, "%.150s was not resolved in time", redis->address.host);
-	bool found = wire_lookup_take(redis->lookup, ret_endpoints, redis->error);
-	wire_lookup_free(redis->lookup);
-	redis->lookup = NULL;
-	return found ? LU_OK : LU_CACHE_UNAVAILABLE;
+	return LU_CACHE_UNAVAILABLE;
 }
 
 /* A name may have several addresses; each gets its share of the time left. */
-static enum lu_error socket_open(struct redis *redis, const struct wire_endpoints *endpoints, int64_t deadline_ns)
+static enum lu_error socket_open(struct redis *redis, const struct resolver_addresses *endpoints, int64_t deadline_ns)
 {
 	for (size_t i = 0; i < endpoints->count; i++) {
 		int64_t now_ns = clock_boottime_ns(), left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -248,7 +238,7 @@ enum lu_error redis_connect(struct redis *redis, int64_t deadline_ns)
 	redis_close(redis);
 	if (clock_boottime_ns() < redis->retry_at_ns)
 		return LU_CACHE_UNAVAILABLE; /* for the reason of the last attempt, still in `error` */
-	struct wire_endpoints endpoints;
+	struct resolver_addresses endpoints;
 	enum lu_error error = resolve(redis, deadline_ns, &endpoints);
 	if (!error)
 		error = socket_open(redis, &endpoints, deadline_ns);

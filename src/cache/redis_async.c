@@ -52,8 +52,8 @@ struct redis_async {
 	int64_t state_deadline_ns;   /* all states but READY */
 	int64_t attempt_deadline_ns; /* resolving and connecting together */
 	int64_t retry_ms;            /* how long the next WAITING lasts */
-	struct wire_lookup *lookup;
-	struct wire_endpoints endpoints;
+	struct resolver_lookup *lookup;
+	struct resolver_addresses endpoints;
 	size_t endpoint; /* being connected to */
 	int fd;
 	redisReader *reader;
@@ -190,10 +190,10 @@ static void connect_failed(struct redis_async *redis)
 static void on_resolved(evutil_socket_t fd, short events, void *context)
 {
 	struct redis_async *redis = context;
-	char error[WIRE_ERROR_BYTES];
+	char error[RESOLVER_ERROR_BYTES];
 	event_drop(&redis->readable);
-	bool found = wire_lookup_take(redis->lookup, &redis->endpoints, error);
-	wire_lookup_free(redis->lookup);
+	bool found = resolver_lookup_take(redis->lookup, &redis->endpoints, error);
+	resolver_lookup_free(redis->lookup);
 	redis->lookup = NULL;
 	if (found)
 		connect_next(redis);
@@ -203,6 +203,7 @@ static void on_resolved(evutil_socket_t fd, short events, void *context)
 
 static void attempt(struct redis_async *redis)
 {
+	char error[RESOLVER_ERROR_BYTES];
 	redis->attempt_deadline_ns = deadline_in_ms(redis->timeout_ms);
 	redis->endpoint = 0;
 	if (wire_literal(&redis->address, &redis->endpoints)) {
@@ -210,12 +211,12 @@ static void attempt(struct redis_async *redis)
 		return;
 	}
 	if (!redis->lookup)
-		redis->lookup = wire_lookup_new(&redis->address);
+		redis->lookup = resolver_lookup_new(redis->address.host, redis->address.port, error);
 	if (!redis->lookup) {
 		disconnect(redis);
 		return;
 	}
-	redis->readable = event_new(redis->base, wire_lookup_fd(redis->lookup), EV_READ, on_resolved, redis);
+	redis->readable = event_new(redis->base, resolver_lookup_fd(redis->lookup), EV_READ, on_resolved, redis);
 	CHECK(redis->readable && event_add(redis->readable, NULL) == 0);
 	state_set(redis, RESOLVING, redis->attempt_deadline_ns);
 }
@@ -377,7 +378,7 @@ void redis_async_free(struct redis_async *redis)
 	/* A callback may call once more; that call fails here too. */
 	for (struct call *call; (call = calls_take(&redis->failed));)
 		answer(redis, call, LU_CACHE_UNAVAILABLE, NULL);
-	wire_lookup_free(redis->lookup);
+	resolver_lookup_free(redis->lookup);
 	event_free(redis->timer);
 	event_free(redis->work);
 	buffer_done(&redis->out);

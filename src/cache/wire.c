@@ -7,15 +7,11 @@
 #include "cache/wire.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -139,7 +135,7 @@ struct text redis_info_value(struct text info, const char *name)
 	return (struct text){"", 0};
 }
 
-int wire_connect(const struct wire_endpoint *endpoint)
+int wire_connect(const struct resolver_address *endpoint)
 {
 	int family = endpoint->address.ss_family;
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -170,31 +166,11 @@ int wire_connect_error(int fd)
 	return error;
 }
 
-static int addresses_of(const struct redis_address *address, int flags, struct wire_endpoints *ret_endpoints)
-{
-	char port[16];
-	snprintf(port, sizeof port, "%d", address->port);
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
-	struct addrinfo *list = NULL;
-	int error = getaddrinfo(address->host, port, &hints, &list);
-	if (error)
-		return error;
-	ret_endpoints->count = 0;
-	for (const struct addrinfo *a = list; a && ret_endpoints->count < WIRE_ENDPOINTS_MAX; a = a->ai_next) {
-		struct wire_endpoint *endpoint = &ret_endpoints->items[ret_endpoints->count++];
-		CHECK(a->ai_addrlen <= sizeof endpoint->address);
-		memcpy(&endpoint->address, a->ai_addr, a->ai_addrlen);
-		endpoint->size = a->ai_addrlen;
-	}
-	freeaddrinfo(list);
-	return 0;
-}
-
-bool wire_literal(const struct redis_address *address, struct wire_endpoints *ret_endpoints)
+bool wire_literal(const struct redis_address *address, struct resolver_addresses *ret_endpoints)
 {
 	if (!address->unix_socket)
-		return addresses_of(address, AI_NUMERICHOST, ret_endpoints) == 0;
-	struct wire_endpoint *endpoint = &ret_endpoints->items[0];
+		return resolver_literal(address->host, address->port, ret_endpoints);
+	struct resolver_address *endpoint = &ret_endpoints->items[0];
 	struct sockaddr_un *un = (struct sockaddr_un *)&endpoint->address;
 	size_t size = strlen(address->host);
 	CHECK(size < sizeof un->sun_path); /* redis_address_parse() saw to it */
@@ -204,75 +180,4 @@ bool wire_literal(const struct redis_address *address, struct wire_endpoints *re
 	endpoint->size = sizeof *un;
 	ret_endpoints->count = 1;
 	return true;
-}
-
-struct wire_lookup {
-	struct redis_address address;
-	struct wire_endpoints endpoints;
-	int error;          /* of getaddrinfo */
-	atomic_bool done;   /* set when `endpoints` and `error` are final */
-	int fd;             /* eventfd: wakes the owner */
-	atomic_int holders; /* the owner and the thread: the last one frees */
-};
-
-static void lookup_release(struct wire_lookup *lookup)
-{
-	if (atomic_fetch_sub(&lookup->holders, 1) > 1)
-		return;
-	close(lookup->fd);
-	free(lookup);
-}
-
-static void *lookup_run(void *context)
-{
-	struct wire_lookup *lookup = context;
-	lookup->error = addresses_of(&lookup->address, 0, &lookup->endpoints);
-	atomic_store(&lookup->done, true);
-	CHECK(eventfd_write(lookup->fd, 1) == 0);
-	lookup_release(lookup);
-	return NULL;
-}
-
-struct wire_lookup *wire_lookup_new(const struct redis_address *address)
-{
-	struct wire_lookup *lookup = calloc(1, sizeof *lookup);
-	CHECK(lookup);
-	lookup->address = *address;
-	atomic_init(&lookup->holders, 2);
-	lookup->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	pthread_t thread;
-	pthread_attr_t attributes;
-	CHECK(pthread_attr_init(&attributes) == 0);
-	CHECK(pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0);
-	bool started = lookup->fd >= 0 && pthread_create(&thread, &attributes, lookup_run, lookup) == 0;
-	pthread_attr_destroy(&attributes);
-	if (started)
-		return lookup;
-	if (lookup->fd >= 0)
-		close(lookup->fd);
-	free(lookup);
-	return NULL;
-}
-
-int wire_lookup_fd(const struct wire_lookup *lookup)
-{
-	return lookup->fd;
-}
-
-bool wire_lookup_take(struct wire_lookup *lookup, struct wire_endpoints *ret_endpoints, char error[WIRE_ERROR_BYTES])
-{
-	CHECK(atomic_load(&lookup->done));
-	if (lookup->error) {
-		snprintf(error, WIRE_ERROR_BYTES, "cannot resolve %.150s: %s", lookup->address.host,
-		         gai_strerror(lookup->error));
-		return false;
-	}
-	*ret_endpoints = lookup->endpoints;
-	return true;
-}
-
-void wire_lookup_free(struct wire_lookup *lookup)
-{
-	if (lookup)
-		lookup_release(lookup);
 }

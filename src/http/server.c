@@ -28,10 +28,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/resolver.h"
 #include "http/connection.h"
 #include "http/loop.h"
 
 #define BACKLOG 1024
+#define RESOLVE_MS 5000
 #define SEND_BYTES (256 * 1024) /* left to itself the kernel keeps 4 MiB for each client who does not read */
 #define DESCRIPTORS_FOR_OTHERS 512
 #define REFUSED_AT_ONCE_MAX 64 /* connections beyond the limit that are told so */
@@ -63,15 +65,15 @@ static bool split_address(const char *address, char host[256], char port[8])
 	return atoi(port) <= 65535;
 }
 
-static int bind_listener(const struct addrinfo *info)
+static int bind_listener(const struct resolver_address *address)
 {
-	int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, info->ai_protocol);
+	int fd = socket(address->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
 	int on = 1, send_bytes = SEND_BYTES;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes); /* accepted sockets inherit it */
-	if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+	if (bind(fd, (const struct sockaddr *)&address->address, address->size) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	int error = errno;
 	close(fd);
@@ -81,21 +83,18 @@ static int bind_listener(const struct addrinfo *info)
 
 static int open_listener(const char *address, const char **ret_why)
 {
-	char host[256], port[8];
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *info = NULL;
+	char host[256], port[8], unresolved[RESOLVER_ERROR_BYTES];
+	struct resolver_addresses addresses;
 	*ret_why = why_text;
 	if (!split_address(address, host, port)) {
 		snprintf(why_text, sizeof why_text, "\"%s\" is not an address: write 127.0.0.1:8080 or [::1]:8080", address);
 		return -1;
 	}
-	int error = getaddrinfo(host, port, &hints, &info);
-	if (error) {
-		snprintf(why_text, sizeof why_text, "\"%s\" is not an address of this machine: %s", address,
-		         gai_strerror(error));
+	if (!resolver_resolve(host, atoi(port), deadline_in_ms(RESOLVE_MS), &addresses, unresolved)) {
+		snprintf(why_text, sizeof why_text, "\"%.100s\" is not an address of this machine: %s", address, unresolved);
 		return -1;
 	}
-	int fd = bind_listener(info);
-	freeaddrinfo(info);
+	int fd = bind_listener(&addresses.items[0]);
 	if (fd < 0 && errno == EADDRINUSE)
 		snprintf(why_text, sizeof why_text, "%s is in use by another program", address);
 	else if (fd < 0)

@@ -1,16 +1,19 @@
-/* Connecting: one host after the other, each with its share of the deadline, then the session's settings.
+/* Connecting: one address of one host after the other, each with its share of the deadline, then the session's settings.
  *
- * Happy path: PQconnectStart, PQconnectPoll whenever the socket is ready (it may be another one each time), one round
- * trip that sets the session up and asks what stands at the other end.
- * Failure modes: a host that does not answer leaves time for the next (libpq's own loop would do that, but it cannot
- * be given a deadline in milliseconds); a standby is passed over like a dead host; a pooler is refused, because the
- * transaction's locks, the prepared statements and the settings need a session of their own. The look-up of a host
- * name blocks for as long as the resolver likes: use hostaddr where that matters.
+ * Happy path: the hosts as libpq would understand the string, the addresses of their names (base/resolver.h), for each
+ * PQconnectStart with `hostaddr` beside `host`, PQconnectPoll whenever the socket is ready (it may be another one each
+ * time), one round trip that sets the session up and asks what stands at the other end.
+ * Failure modes: a name whose resolver hangs, or a host that does not answer, leaves time for the next (libpq itself
+ * resolves without a deadline, and its own loop over hosts counts in whole seconds); a standby is passed over like a
+ * dead host; a pooler is refused, because the transaction's locks, the prepared statements and the settings need a
+ * session of their own.
  */
 #include "store/pg.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/resolver.h"
 #include "store/pg_internal.h"
 
 #define ATTEMPT_GAP_MS 50
@@ -44,13 +48,23 @@ static size_t list_count(const char *list)
 
 struct hosts {
 	PQconninfoOption *options;
-	const char *host, *hostaddr, *port;
+	const char *host, *hostaddr, *port, *port_default;
 	size_t count;
 };
 
-static bool hosts_parse(const char *url, struct hosts *ret_hosts, char **ret_why)
+/* The value that libpq refuses as the last thing before it would connect: by then it has put together the string, the
+ * service file and the environment, and tells what came of it. */
+#define REFUSED "none: only to be read"
+
+static bool hosts_read(const char *url, struct hosts *ret_hosts, char why[256])
 {
-	struct hosts hosts = {.options = PQconninfoParse(url, ret_why)};
+	static const char *const keywords[] = {"dbname", "target_session_attrs", NULL};
+	const char *const values[] = {url, REFUSED, NULL};
+	PGconn *conn = PQconnectStartParams(keywords, values, 1);
+	CHECK(conn);
+	struct hosts hosts = {.options = strstr(PQerrorMessage(conn), REFUSED) ? PQconninfo(conn) : NULL};
+	snprintf(why, 256, "%s", PQerrorMessage(conn));
+	PQfinish(conn);
 	if (!hosts.options)
 		return false;
 	for (const PQconninfoOption *o = hosts.options; o->keyword; o++) {
@@ -58,31 +72,23 @@ static bool hosts_parse(const char *url, struct hosts *ret_hosts, char **ret_why
 			hosts.host = o->val;
 		if (strcmp(o->keyword, "hostaddr") == 0)
 			hosts.hostaddr = o->val;
-		if (strcmp(o->keyword, "port") == 0)
+		if (strcmp(o->keyword, "port") == 0) {
 			hosts.port = o->val;
+			hosts.port_default = o->compiled;
+		}
 	}
 	hosts.count = list_count(hosts.hostaddr ? hosts.hostaddr : hosts.host);
 	*ret_hosts = hosts;
 	return true;
 }
 
-static PGconn *start(const struct pg *pg, const struct hosts *hosts, size_t n)
+static PGconn *start(const struct pg *pg, const char *host, const char *hostaddr, const char *port)
 {
-	char *host = list_element(hosts->host, n);
-	char *hostaddr = list_element(hosts->hostaddr, n);
-	char *port = list_element(hosts->port, n);
-	/* "dbname" is expanded as a connection string; what stands behind it overrides it. An empty value means the
-	 * default, which is right: element n of the list said nothing. */
+	/* "dbname" is expanded as a connection string; what stands behind it overrides it, unless it is empty. */
 	const char *keywords[] = {"dbname", "client_encoding", "application_name", "host", "hostaddr", "port", NULL};
 	const char *values[] = {pg->url,          "UTF8", pg->application_name, host ? host : "", hostaddr ? hostaddr : "",
 	                        port ? port : "", NULL};
-	if (hosts->count == 1)
-		keywords[3] = NULL; /* as given, so that PGHOST and the service file keep their say */
-	PGconn *conn = PQconnectStartParams(keywords, values, 1);
-	free(host);
-	free(hostaddr);
-	free(port);
-	return conn;
+	return PQconnectStartParams(keywords, values, 1);
 }
 
 static enum lu_error poll_connection(struct pg *pg, int64_t deadline_ns)
@@ -140,37 +146,80 @@ static enum lu_error session_setup(struct pg *pg, int64_t deadline_ns)
 	return LU_OK;
 }
 
-static enum lu_error connect_one(struct pg *pg, const struct hosts *hosts, size_t n, int64_t deadline_ns)
+/* The n-th of `count` has its share of the time left. */
+static int64_t share_of(int64_t deadline_ns, size_t n, size_t count)
 {
-	pg->conn = start(pg, hosts, n);
+	int64_t now_ns = clock_boottime_ns();
+	return deadline_ns == DEADLINE_NONE ? deadline_ns : now_ns + (deadline_ns - now_ns) / (int64_t)(count - n);
+}
+
+static enum lu_error connect_address(struct pg *pg, const char *host, const char *hostaddr, const char *port,
+                                     int64_t deadline_ns)
+{
+	pg->conn = start(pg, host, hostaddr, port);
 	CHECK(pg->conn);
+	enum lu_error error = LU_OK;
 	if (PQstatus(pg->conn) == CONNECTION_BAD)
-		return pg_fail_result(pg, NULL);
+		error = pg_fail_result(pg, NULL);
 	PQsetNoticeReceiver(pg->conn, pg_on_notice, pg);
-	enum lu_error error = poll_connection(pg, deadline_ns);
+	if (!error)
+		error = poll_connection(pg, deadline_ns);
+	if (!error) {
+		CHECK(PQsetnonblocking(pg->conn, 1) == 0);
+		error = session_setup(pg, deadline_ns);
+	}
 	if (error)
-		return error;
-	CHECK(PQsetnonblocking(pg->conn, 1) == 0);
-	return session_setup(pg, deadline_ns);
+		pg_close(pg);
+	return error;
+}
+
+/* By way of one of its addresses. `host` goes along: certificates and the password file name it. */
+static enum lu_error connect_name(struct pg *pg, const char *host, const char *port, int64_t deadline_ns)
+{
+	struct resolver_addresses addresses;
+	char why[RESOLVER_ERROR_BYTES], numeric[NI_MAXHOST];
+	if (!resolver_resolve(host, atoi(port), deadline_ns, &addresses, why))
+		return pg_fail(pg, PG_CONNECTION, "", why);
+	enum lu_error error = pg_fail(pg, PG_CONNECTION, "", "the host has no address");
+	for (size_t i = 0; i < addresses.count && error; i++) {
+		const struct resolver_address *address = &addresses.items[i];
+		CHECK(getnameinfo((const struct sockaddr *)&address->address, address->size, numeric, sizeof numeric, NULL, 0,
+		                  NI_NUMERICHOST) == 0);
+		error = connect_address(pg, host, numeric, port, share_of(deadline_ns, i, addresses.count));
+	}
+	return error;
+}
+
+static enum lu_error connect_host(struct pg *pg, const struct hosts *hosts, size_t n, int64_t deadline_ns)
+{
+	char *host = list_element(hosts->host, n), *hostaddr = list_element(hosts->hostaddr, n);
+	char *port = list_element(hosts->port, n);
+	const char *the_port = port ? port : hosts->port_default;
+	enum lu_error error;
+	if (!hostaddr && !host && hosts->count > 1) /* libpq has no value to ask for its default with */
+		error = pg_fail(pg, PG_CONNECTION, "", "an empty host in a list: write the directory of its socket");
+	else if (hostaddr || !host || host[0] == '/' || host[0] == '@') /* an address, or a unix socket */
+		error = connect_address(pg, host, hostaddr, the_port, deadline_ns);
+	else
+		error = connect_name(pg, host, the_port, deadline_ns);
+	free(host);
+	free(hostaddr);
+	free(port);
+	return error;
 }
 
 /* The first host that gives us a session on a primary. */
 static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 {
 	struct hosts hosts;
-	char *why = NULL;
-	if (!hosts_parse(pg->url, &hosts, &why)) {
-		enum lu_error error = pg_fail(pg, PG_CONNECTION, "", why ? why : "the connection string cannot be read");
-		PQfreemem(why);
-		return error;
-	}
+	char why[256];
+	if (!hosts_read(pg->url, &hosts, why))
+		return pg_fail(pg, PG_CONNECTION, "", why);
 	enum lu_error error = LU_OK;
 	for (size_t n = 0; n < hosts.count; n++) {
-		int64_t now = clock_boottime_ns(), share_ns = (deadline_ns - now) / (int64_t)(hosts.count - n);
-		error = connect_one(pg, &hosts, n, deadline_ns == DEADLINE_NONE ? deadline_ns : now + share_ns);
+		error = connect_host(pg, &hosts, n, share_of(deadline_ns, n, hosts.count));
 		if (!error)
 			break;
-		pg_close(pg);
 	}
 	PQconninfoFree(hosts.options);
 	return error;
