@@ -126,8 +126,8 @@ static bool apply(const struct config_option *option, const char *source, const 
 			return false;
 		}
 		if (number < option->min || number > option->max) {
-			fprintf(err, "%s: %" PRId64 " is out of bounds; they are %" PRId64 " to %" PRId64 "%s%s\n", source, number,
-			        option->min, option->max, blank, option->unit);
+			fprintf(err, "%s: %" PRId64 " is out of bounds; they are %" PRId64 " to %" PRId64 "%s%s (%s)\n", source,
+			        number, option->min, option->max, blank, option->unit, option->help);
 			return false;
 		}
 		*(int64_t *)option->target = number;

@@ -118,7 +118,7 @@ struct plan plan_draw(uint64_t seed, int64_t run_ms)
 	plan.redis_timeout_ms = (int)dice_between(&dice, 80, 200);
 	plan.lock_timeout_ms = (int)dice_between(&dice, 40, 120);
 	plan.cell_ttl_s = ttls_s[dice_roll(&dice, 3)];
-	plan.writers = (int)dice_between(&dice, 1, 3);
+	plan.writers = (int)dice_between(&dice, 2, 3);
 	plan.loaders = (int)dice_between(&dice, 1, 3);
 	plan.loops = (int)dice_between(&dice, 1, 2);
 	draw_faults(&plan, &dice);

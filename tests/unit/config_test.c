@@ -106,26 +106,32 @@ static void a_subcommand_takes_only_what_it_lists(void **state)
 	assert_true(load("listens listen", NULL, ARGUMENTS("--listen", "x")));
 }
 
-static void a_wrong_value_is_refused_with_source_and_bounds(void **state)
+#define WRITERS_HELP                                                                                                  \
+	"writer threads, one PostgreSQL connection each; at most half of them wait for rows that strangers lock, so one " \
+	"is too few"
+
+static void a_wrong_value_is_refused_with_source_bounds_and_meaning(void **state)
 {
-	assert_false(load("*", NULL, ARGUMENTS("--writers", "0")));
-	assert_complains("--writers: 0 is out of bounds; they are 1 to 64\n");
+	/* One writer who waits for a stranger's row would be all of them. */
+	assert_false(load("*", NULL, ARGUMENTS("--writers", "1")));
+	assert_complains("--writers: 1 is out of bounds; they are 2 to 64 (" WRITERS_HELP ")\n");
 	assert_false(load("*", NULL, ARGUMENTS("--lease-ms=10001")));
-	assert_complains("--lease-ms: 10001 is out of bounds; they are 100 to 10000 ms\n");
+	assert_complains(
+		"--lease-ms: 10001 is out of bounds; they are 100 to 10000 ms (L: how long a read lease permits hits after PostgreSQL was asked)\n");
 	assert_false(load("*", NULL, ARGUMENTS("--writers=2x")));
-	assert_complains("--writers: \"2x\" is not an integer; 1 to 64 is expected\n");
+	assert_complains("--writers: \"2x\" is not an integer; 2 to 64 is expected\n");
 	assert_false(load("*", NULL, ARGUMENTS("--log-level=")));
 	assert_complains("--log-level: 0 bytes long; 1 to 10 are allowed\n");
 	assert_false(load("*", NULL, ARGUMENTS("--writers=99999999999999999999")));
 	setenv("LASTUNIT_WRITERS", "65", 1);
 	assert_false(load("*", NULL, NO_ARGUMENTS));
-	assert_complains("LASTUNIT_WRITERS: 65 is out of bounds; they are 1 to 64\n");
+	assert_complains("LASTUNIT_WRITERS: 65 is out of bounds; they are 2 to 64 (" WRITERS_HELP ")\n");
 }
 
 static void bounds_are_included(void **state)
 {
-	assert_true(load("*", NULL, ARGUMENTS("--writers=1", "--loaders=64")));
-	assert_int_equal(config.writers, 1);
+	assert_true(load("*", NULL, ARGUMENTS("--writers=2", "--loaders=64")));
+	assert_int_equal(config.writers, 2);
 	assert_int_equal(config.loaders, 64);
 }
 
@@ -275,7 +281,7 @@ int main(void)
 		TEST(a_flag_wins_over_the_environment_and_that_over_the_default),
 		TEST(an_empty_variable_is_not_set_but_an_empty_flag_is),
 		TEST(a_subcommand_takes_only_what_it_lists),
-		TEST(a_wrong_value_is_refused_with_source_and_bounds),
+		TEST(a_wrong_value_is_refused_with_source_bounds_and_meaning),
 		TEST(bounds_are_included),
 		TEST(a_complaint_never_repeats_a_password),
 		TEST(an_unknown_flag_is_refused_with_the_nearest_known),
