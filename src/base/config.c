@@ -111,8 +111,8 @@ static bool apply(const struct config_option *option, const char *source, const 
 	case CONFIG_STRING: {
 		int64_t size = (int64_t)strlen(value);
 		if (size < option->min || size > option->max) {
-			fprintf(err, "%s: %" PRId64 " bytes long; %" PRId64 " to %" PRId64 " are allowed\n", source, size,
-			        option->min, option->max);
+			fprintf(err, "%s: %" PRId64 " %s long; %" PRId64 " to %" PRId64 " are allowed\n", source, size,
+			        text_plural(size, "byte", "bytes"), option->min, option->max);
 			return false;
 		}
 		*(const char **)option->target = value;

@@ -218,3 +218,8 @@ bool text_to_int64(struct text text, int64_t *ret_value)
 	*ret_value = negative ? value : -value;
 	return true;
 }
+
+const char *text_plural(int64_t count, const char *one, const char *many)
+{
+	return count == 1 || count == -1 ? one : many;
+}

@@ -28,4 +28,7 @@ enum lu_error text_check_free(struct text text, size_t bytes_max) LU_MUST_CHECK;
 /* A decimal integer, digits only with an optional minus; no blanks, no plus, no overflow, no leading zeros needed. */
 bool text_to_int64(struct text text, int64_t *ret_value);
 
+/* The word behind a number in a sentence for people: "1 SKU", "0 SKUs", "2 SKUs". */
+const char *text_plural(int64_t count, const char *one, const char *many);
+
 #endif

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/text.h"
 #include "cmd/audit_internal.h"
 #include "lastunit/decide.h"
 
@@ -122,6 +123,16 @@ static bool ends_agree(const struct tally *tally, const struct object *o, int64_
 	return true;
 }
 
+static const char *line_word(unsigned count)
+{
+	return text_plural(count, "line", "lines");
+}
+
+static const char *entry_word(unsigned count)
+{
+	return text_plural(count, "entry", "entries");
+}
+
 static void reservation_judge(struct audit_work *work, const PGresult *r, int row, struct arena *arena)
 {
 	static const char *const states[] = {"?", "active", "committed", "released", "expired"};
@@ -136,24 +147,25 @@ static void reservation_judge(struct audit_work *work, const PGresult *r, int ro
 	lines[AUDIT_ENDS].checked++;
 	lines[AUDIT_OVERDUE].checked += active;
 	if (holds != wanted || (active && holds_right != wanted))
-		audit_broken(work, AUDIT_HOLDS, "reservation %s is %s with %zu lines: %lld holds, %lld of them right", o.name,
-		             state_name, o.count, (long long)holds, (long long)holds_right);
+		audit_broken(work, AUDIT_HOLDS, "reservation %s is %s with %zu %s: %lld %s, %lld of them right", o.name,
+		             state_name, o.count, text_plural((int64_t)o.count, "line", "lines"), (long long)holds,
+		             text_plural(holds, "hold", "holds"), (long long)holds_right);
 	if (pg_get_bool(r, row, 6))
 		audit_broken(work, AUDIT_OVERDUE, "reservation %s", o.name);
 	const struct tally *tally = tally_take(work, &o.id);
 	lines[AUDIT_ENDS].moving += !settled;
 	if (pg_get_int(r, row, 9) != o.counted_lines)
-		audit_broken(work, AUDIT_ENDS, "reservation %s: %lld of its %u counted lines have their entry", o.name,
-		             (long long)pg_get_int(r, row, 9), o.counted_lines);
+		audit_broken(work, AUDIT_ENDS, "reservation %s: counted lines %u, of them with an entry %lld", o.name,
+		             o.counted_lines, (long long)pg_get_int(r, row, 9));
 	else if (settled && !same(tally, TALLY_RESERVE, o.sum, o.counted_lines))
-		audit_broken(work, AUDIT_ENDS,
-		             "reservation %s has %u reserve entries for %u counted lines, or other quantities", o.name,
-		             tally->entries[TALLY_RESERVE], o.counted_lines);
+		audit_broken(work, AUDIT_ENDS, "reservation %s has %u reserve %s for %u counted %s, or other quantities",
+		             o.name, tally->entries[TALLY_RESERVE], entry_word(tally->entries[TALLY_RESERVE]), o.counted_lines,
+		             line_word(o.counted_lines));
 	else if (settled && !ends_agree(tally, &o, state))
 		audit_broken(work, AUDIT_ENDS,
-		             "reservation %s is %s with %u counted lines: the ledger has %u commits, %u releases, %u expiries",
-		             o.name, state_name, o.counted_lines, tally->entries[TALLY_COMMIT], tally->entries[TALLY_RELEASE],
-		             tally->entries[TALLY_EXPIRE]);
+		             "reservation %s is %s with %u counted %s, and in the ledger commit %u, release %u, expire %u",
+		             o.name, state_name, o.counted_lines, line_word(o.counted_lines), tally->entries[TALLY_COMMIT],
+		             tally->entries[TALLY_RELEASE], tally->entries[TALLY_EXPIRE]);
 }
 
 static void checkout_judge(struct audit_work *work, const PGresult *r, int row, struct arena *arena)
@@ -171,11 +183,11 @@ static void checkout_judge(struct audit_work *work, const PGresult *r, int row, 
 	if (!o.cancelled_in_range)
 		audit_broken(work, AUDIT_SALES, "checkout %s: more units cancelled than sold", o.name);
 	else if (pg_get_int(r, row, 7) != o.counted_lines)
-		audit_broken(work, AUDIT_SALES, "checkout %s: %lld of its %u counted lines have their entry", o.name,
-		             (long long)pg_get_int(r, row, 7), o.counted_lines);
+		audit_broken(work, AUDIT_SALES, "checkout %s: counted lines %u, of them with an entry %lld", o.name,
+		             o.counted_lines, (long long)pg_get_int(r, row, 7));
 	else if (settled && !same(sold, kind, o.sum, o.counted_lines))
-		audit_broken(work, AUDIT_SALES, "checkout %s has %u entries for %u counted lines, or other quantities", o.name,
-		             sold->entries[kind], o.counted_lines);
+		audit_broken(work, AUDIT_SALES, "checkout %s has %u %s for %u counted %s, or other quantities", o.name,
+		             sold->entries[kind], entry_word(sold->entries[kind]), o.counted_lines, line_word(o.counted_lines));
 	else if (settled && tally->sums[TALLY_CANCEL] != o.cancelled_sum)
 		audit_broken(work, AUDIT_SALES, "checkout %s: its cancelled units are not those of the ledger", o.name);
 }

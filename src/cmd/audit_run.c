@@ -19,19 +19,19 @@
 static const struct {
 	const char *name; /* for machines */
 	const char *sentence;
-	const char *unit;
+	const char *one, *many; /* what is counted */
 	bool warning;
 } checks[AUDIT_CHECKS] = {
-	[AUDIT_RANGE] = {"range", "0 <= reserved <= on_hand", "SKUs", false},
-	[AUDIT_RESERVED] = {"reserved", "reserved = sum of the live holds", "SKUs", false},
-	[AUDIT_HOLDS] = {"holds", "the holds are the lines of the live reservations", "reservations", false},
-	[AUDIT_ON_HAND] = {"on_hand", "on_hand = sum of the ledger", "SKUs", false},
-	[AUDIT_BALANCES] = {"balances", "every entry's balance follows from the one before", "entries", false},
-	[AUDIT_VERSIONS] = {"versions", "versions are dense, from 1 to the SKU's", "SKUs", false},
-	[AUDIT_ENDS] = {"ends", "a reservation has one end, the one it says", "reservations", false},
-	[AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "checkouts", false},
-	[AUDIT_OVERDUE] = {"overdue", "no live hold is overdue by more than 5 s", "reservations", true},
-	[AUDIT_CELLS] = {"cells", "what the cache would answer is the truth", "cells", false},
+	[AUDIT_RANGE] = {"range", "0 <= reserved <= on_hand", "SKU", "SKUs", false},
+	[AUDIT_RESERVED] = {"reserved", "reserved = sum of the live holds", "SKU", "SKUs", false},
+	[AUDIT_HOLDS] = {"holds", "the holds are the lines of the live reservations", "reservation", "reservations", false},
+	[AUDIT_ON_HAND] = {"on_hand", "on_hand = sum of the ledger", "SKU", "SKUs", false},
+	[AUDIT_BALANCES] = {"balances", "every entry's balance follows from the one before", "entry", "entries", false},
+	[AUDIT_VERSIONS] = {"versions", "versions are dense, from 1 to the SKU's", "SKU", "SKUs", false},
+	[AUDIT_ENDS] = {"ends", "a reservation has one end, the one it says", "reservation", "reservations", false},
+	[AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "checkout", "checkouts", false},
+	[AUDIT_OVERDUE] = {"overdue", "no live hold is overdue by more than 5 s", "reservation", "reservations", true},
+	[AUDIT_CELLS] = {"cells", "what the cache would answer is the truth", "cell", "cells", false},
 };
 
 void audit_broken(struct audit_work *work, enum audit_check check, const char *format, ...)
@@ -142,7 +142,7 @@ void audit_print(const struct audit *audit, FILE *out)
 			fprintf(out, " %s\n", line->note);
 			continue;
 		}
-		fprintf(out, " %lld %s", (long long)line->checked, checks[i].unit);
+		fprintf(out, " %lld %s", (long long)line->checked, text_plural(line->checked, checks[i].one, checks[i].many));
 		if (line->broken)
 			fprintf(out, ", %lld %s", (long long)line->broken, checks[i].warning ? "overdue" : "broken");
 		if (line->moving)
@@ -153,10 +153,12 @@ void audit_print(const struct audit *audit, FILE *out)
 		if (line->broken > (int64_t)line->shown_count)
 			fprintf(out, "           … and %lld more\n", (long long)(line->broken - (int64_t)line->shown_count));
 	}
-	fprintf(out, "%s: %lld SKUs, %lld ledger entries, %lld reservations, %lld checkouts in %.1f s\n",
+	fprintf(out, "%s: %lld %s, %lld ledger %s, %lld %s, %lld %s in %.1f s\n",
 	        audit_sound(audit) ? "every promise holds" : "A PROMISE IS BROKEN", (long long)audit->skus,
-	        (long long)audit->entries, (long long)audit->reservations, (long long)audit->checkouts,
-	        (double)audit->elapsed_ms / 1000.0);
+	        text_plural(audit->skus, "SKU", "SKUs"), (long long)audit->entries,
+	        text_plural(audit->entries, "entry", "entries"), (long long)audit->reservations,
+	        text_plural(audit->reservations, "reservation", "reservations"), (long long)audit->checkouts,
+	        text_plural(audit->checkouts, "checkout", "checkouts"), (double)audit->elapsed_ms / 1000.0);
 }
 
 void audit_json(const struct audit *audit, struct buffer *out)

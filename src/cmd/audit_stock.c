@@ -87,8 +87,9 @@ static void sku_judge(struct audit_work *work, const struct sku *sku)
 		audit_broken(work, AUDIT_ON_HAND, "%s: on_hand %lld, the ledger sums up to %lld", name_of(sku),
 		             (long long)sku->on_hand, (long long)sku->on_hand_sum);
 	if (sku->gap || sku->seen != sku->version || sku->last != sku->version)
-		audit_broken(work, AUDIT_VERSIONS, "%s: version %lld, %lld entries, the last has version %lld", name_of(sku),
-		             (long long)sku->version, (long long)sku->seen, (long long)sku->last);
+		audit_broken(work, AUDIT_VERSIONS, "%s: version %lld, %lld %s, the last has version %lld", name_of(sku),
+		             (long long)sku->version, (long long)sku->seen, text_plural(sku->seen, "entry", "entries"),
+		             (long long)sku->last);
 }
 
 /* Entries whose SKU was not there when its page was read. */

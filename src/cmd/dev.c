@@ -22,6 +22,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #define START_MS 60000           /* the longest any of the three may take to be ready */
 #define STEADY_NS (5 * NS_PER_S) /* lived so long: its next start does not wait */
@@ -283,7 +284,7 @@ static int fill_database(struct dev *dev)
 	if (!done)
 		return cmd_fail(dev->manual, EXIT_FAILED, "%s", why);
 	if (loaded)
-		printf("loaded the demo catalogue: %" PRId64 " products\n", loaded);
+		printf("loaded the demo catalogue: %" PRId64 " %s\n", loaded, text_plural(loaded, "product", "products"));
 	return EXIT_OK;
 }
 

@@ -222,7 +222,8 @@ static bool on_row(const struct csv_row *csv, void *context)
 	struct text titles = run->columns.title_count ? import_row_titles(&run->columns, &row, &scratch) : TEXT("");
 	run->stage_error = import_stage_add(&run->stage, &row, titles);
 	arena_done(&scratch);
-	progress_show(&run->progress, "%lld rows read", (long long)run->row_count);
+	progress_show(&run->progress, "%lld %s read", (long long)run->row_count,
+	              text_plural(run->row_count, "row", "rows"));
 	return !run->stage_error;
 }
 
@@ -354,8 +355,8 @@ static int conclude(struct run *run)
 			fprintf(stderr, "… and %lld more; --json lists them\n", (long long)(refused - (int64_t)shown));
 	}
 	if (!report->applied) {
-		fprintf(stderr, "Nothing was imported: refused %lld of %lld rows (--partial applies the others).\n",
-		        (long long)refused, (long long)run->row_count);
+		fprintf(stderr, "Nothing was imported: refused %lld of %lld %s (--partial applies the others).\n",
+		        (long long)refused, (long long)run->row_count, text_plural(run->row_count, "row", "rows"));
 		return code;
 	}
 	if (report->replayed) {
@@ -363,11 +364,12 @@ static int conclude(struct run *run)
 		clock_format(report->replayed_at_us, at);
 		printf("already imported at %s: ", at);
 	}
-	printf("%lld SKUs created, %lld changed, %lld described; %lld ledger entries, %+lld units",
-	       (long long)report->created, (long long)report->changed, (long long)report->described,
-	       (long long)report->entries, (long long)report->units);
+	printf("%lld %s created, %lld changed, %lld described; %lld ledger %s, %+lld %s", (long long)report->created,
+	       text_plural(report->created, "SKU", "SKUs"), (long long)report->changed, (long long)report->described,
+	       (long long)report->entries, text_plural(report->entries, "entry", "entries"), (long long)report->units,
+	       text_plural(report->units, "unit", "units"));
 	if (refused)
-		printf("; %lld rows refused", (long long)refused);
+		printf("; %lld %s refused", (long long)refused, text_plural(refused, "row", "rows"));
 	printf("\n");
 	if (report->cache == IMPORT_CACHE_CLOSED)
 		printf("the cache epoch was closed for it; a running service opens the next one by itself\n");
@@ -457,7 +459,8 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return failed(run, error, run->stage.why);
 	if (!readable || (run->refusal_count && !run->flags.partial))
 		return LU_OK;
-	progress_show(&run->progress, "%lld rows read, applying", (long long)run->row_count);
+	progress_show(&run->progress, "%lld %s read, applying", (long long)run->row_count,
+	              text_plural(run->row_count, "row", "rows"));
 	run->options.titles = run->columns.title_count > 0;
 	run->options.unreadable = (int64_t)run->refusal_count;
 	error = import_apply(pg, &run->arena, &run->options, &run->report);

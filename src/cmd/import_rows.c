@@ -238,7 +238,8 @@ enum lu_error import_row_read(const struct import_columns *columns, const struct
 {
 	struct import_row row = {.line = csv->line};
 	if (csv->count != columns->file_columns) {
-		snprintf(ret_why, IMPORT_WHY_BYTES, "%zu columns where the header has %zu", csv->count, columns->file_columns);
+		snprintf(ret_why, IMPORT_WHY_BYTES, "%zu %s where the header has %zu", csv->count,
+		         text_plural((int64_t)csv->count, "column", "columns"), columns->file_columns);
 		return LU_MALFORMED_REQUEST;
 	}
 	row.sku = field(columns, csv, IMPORT_SKU);

@@ -211,7 +211,7 @@ static int run_rotate(struct key_command *command)
 	if (command->grace_s >= 0) {
 		int code = revoke_old(command, rows, count);
 		if (!code)
-			fprintf(stderr, "revoked %zu old keys\n", live);
+			fprintf(stderr, "revoked %zu old %s\n", live, text_plural((int64_t)live, "key", "keys"));
 		return code;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -233,7 +233,7 @@ static int run_revoke(struct key_command *command)
 	if (!count)
 		return cmd_fail(&manual, EXIT_FAILED, "no live key is listed as %s", command->prefix);
 	wait_until_everywhere(command);
-	printf("revoked %zu\n", count);
+	printf("revoked %zu %s\n", count, text_plural((int64_t)count, "key", "keys"));
 	return EXIT_OK;
 }
 

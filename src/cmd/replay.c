@@ -98,9 +98,9 @@ static int read_orders(struct run *run)
 		code = cmd_fail(&manual, EXIT_FAILED, "%s: %s", run->path, why);
 	buffer_done(&file);
 	for (size_t i = 0; code == CMD_GO_ON && i < run->book.skip_count; i++)
-		fprintf(stderr, "left out: \"%.*s\": %s (%lld lines, the first is %lld)\n", (int)run->book.skips[i].what.size,
+		fprintf(stderr, "left out: \"%.*s\": %s (%lld %s, the first is %lld)\n", (int)run->book.skips[i].what.size,
 		        run->book.skips[i].what.data, run->book.skips[i].why, (long long)run->book.skips[i].count,
-		        (long long)run->book.skips[i].line);
+		        text_plural(run->book.skips[i].count, "line", "lines"), (long long)run->book.skips[i].line);
 	return code;
 }
 
@@ -157,20 +157,28 @@ static void print_report(const struct run *run, const struct replay_channel *all
 {
 	const struct replay *replay = &run->replay;
 	const struct replay_counts *n = &replay->counts;
-	printf("%lld lines, %zu SKUs, %zu orders by %lld clients in %.1f s\n\n", (long long)run->book.line_count,
-	       run->book.sku_count, run->book.order_count, (long long)run->options.clients, (double)replay->play_ns / 1e9);
+	const struct order_book *book = &run->book;
+	int64_t clients = run->options.clients;
+	printf("%lld %s, %zu %s, %zu %s by %lld %s in %.1f s\n\n", (long long)book->line_count,
+	       text_plural(book->line_count, "line", "lines"), book->sku_count,
+	       text_plural((int64_t)book->sku_count, "SKU", "SKUs"), book->order_count,
+	       text_plural((int64_t)book->order_count, "order", "orders"), (long long)clients,
+	       text_plural(clients, "client", "clients"), (double)replay->play_ns / 1e9);
 	printf("%-12s %7s %7s %7s %7s %7s %9s %11s %11s %9s\n", "channel", "carts", "sold", "refused", "retried", "expired",
 	       "units", "p50", "p99", "carts/s");
 	for (int c = 0; c < REPLAY_CHANNELS; c++)
 		print_row(run, channel_of(c), &replay->channels[c]);
 	print_row(run, "all", all);
-	printf("\n%lld cancellations brought back %lld units (%lld found nothing to bring back)\n",
-	       (long long)n->cancellations, (long long)n->restocked_units, (long long)n->nothing_to_restock);
-	printf("%lld write-offs of %lld units, %lld refused\n", (long long)n->write_offs, (long long)n->written_off_units,
-	       (long long)n->write_offs_refused);
+	printf("\n%lld %s brought back %lld %s (%lld found nothing to bring back)\n", (long long)n->cancellations,
+	       text_plural(n->cancellations, "cancellation", "cancellations"), (long long)n->restocked_units,
+	       text_plural(n->restocked_units, "unit", "units"), (long long)n->nothing_to_restock);
+	printf("%lld %s of %lld %s, %lld refused\n", (long long)n->write_offs,
+	       text_plural(n->write_offs, "write-off", "write-offs"), (long long)n->written_off_units,
+	       text_plural(n->written_off_units, "unit", "units"), (long long)n->write_offs_refused);
 	printf(
-		"%lld calls, %lld of them reads after a write; %lld repeated for want of an answer, %lld replayed on purpose\n\n",
-		(long long)n->calls, (long long)n->reads, (long long)n->repeats, (long long)n->replays);
+		"%lld %s, %lld of them reads after a write; %lld repeated for want of an answer, %lld replayed on purpose\n\n",
+		(long long)n->calls, text_plural(n->calls, "call", "calls"), (long long)n->reads, (long long)n->repeats,
+		(long long)n->replays);
 	if (run->audited)
 		audit_print(&run->audit, stdout);
 	else

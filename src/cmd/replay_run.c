@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/text.h"
 #include "cmd/replay_client.h"
 
 enum phase { PHASE_STOCK, PHASE_ORDERS, PHASE_HOLDS, PHASE_COUNT, PHASES };
@@ -122,8 +123,8 @@ static void show(struct replay *replay, struct progress *progress, enum phase ph
 	long long done = replay->done, of = (long long)work_count(replay, phase);
 	double seconds = (double)(clock_boottime_ns() - start_ns) / 1e9;
 	if (phase == PHASE_ORDERS)
-		progress_show(progress, "%lld of %lld carts, %lld sold, %lld refused, %.0f carts/s", done, of,
-		              (long long)replay->carts_sold, (long long)replay->carts_refused,
+		progress_show(progress, "%lld of %lld %s, %lld sold, %lld refused, %.0f carts/s", done, of,
+		              text_plural(of, "cart", "carts"), (long long)replay->carts_sold, (long long)replay->carts_refused,
 		              (double)done / (seconds + 0.001));
 	else if (of)
 		progress_show(progress, "%s: %lld of %lld", phase_names[phase], done, of);

@@ -144,10 +144,10 @@ static void announce(const struct scenario_command *c)
 			skus += c->list[i]->sku_count * c->list[i]->order_count;
 			uses |= c->list[i]->uses;
 		}
-	printf("%zu of %zu scenarios will be played against %s\n", played, c->count, c->url);
-	printf(
-		"They create %zu SKUs named scenario-%s-…, sell, hold and adjust those and no others, and leave them at 0.\n",
-		skus, c->options.mark);
+	printf("%zu of %zu %s will be played against %s\n", played, c->count,
+	       text_plural((int64_t)c->count, "scenario", "scenarios"), c->url);
+	printf("SKUs made: %zu, named scenario-%s-…; no others are sold, held or adjusted; at the end they are at 0.\n",
+	       skus, c->options.mark);
 	if (uses & SCENARIO_SQL)
 		printf("In SQL they read, and change rows of those SKUs.\n");
 	if (uses & SCENARIO_REDIS)

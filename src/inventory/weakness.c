@@ -53,17 +53,17 @@ static void judge_standbys(struct weaknesses *list, bool wanted, int64_t all, in
 {
 	if (!wanted && all > 0)
 		weakness_add(list, "standbys_asynchronous", "P4",
-		             "PostgreSQL has %lld standbys and waits for none of them: promoting one can lose answered writes."
+		             "PostgreSQL has %lld %s and waits for none: promoting one can lose answered writes."
 		             " Name them in synchronous_standby_names, or never promote",
-		             (long long)all);
+		             (long long)all, text_plural(all, "standby", "standbys"));
 	else if (wanted && synchronous == 0 && (all == 0 || asynchronous > 0))
 		weakness_add(list, "standbys_missing", "P6",
 		             "synchronous_standby_names wants standbys and none is there: every commit waits for one");
 	else if (wanted && asynchronous > 0)
-		weakness_add(list, "standbys_asynchronous", "P4",
-		             "%lld of PostgreSQL's %lld standbys are not waited for: promoting one of those can lose answered"
-		             " writes",
-		             (long long)asynchronous, (long long)all);
+		weakness_add(
+			list, "standbys_asynchronous", "P4",
+			"PostgreSQL has %lld %s and does not wait for %lld: promoting one of those can lose answered writes",
+			(long long)all, text_plural(all, "standby", "standbys"), (long long)asynchronous);
 }
 
 static enum lu_error look_at_settings(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)

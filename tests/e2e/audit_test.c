@@ -183,13 +183,13 @@ static void a_reserved_count_without_its_hold_is_seen(void **state)
 static void a_hold_that_is_missing_too_many_or_different_is_seen(void **state)
 {
 	assert_seen_by("DELETE FROM lastunit.hold WHERE sku_id = 2", "reserved holds",
-	               "is active with 2 lines: 1 holds, 1 of them right");
+	               "is active with 2 lines: 1 hold, 1 of them right");
 	assert_seen_by("UPDATE lastunit.hold SET quantity = 2 WHERE sku_id = 2", "reserved holds",
 	               "2 holds, 1 of them right");
 	assert_seen_by("UPDATE lastunit.hold SET expires_at = expires_at + interval '1 s' WHERE sku_id = 2", "holds",
 	               "2 holds, 1 of them right");
 	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000002', 1, true)",
-	               "reserved holds", "is released with 1 lines: 1 holds");
+	               "reserved holds", "is released with 1 line: 1 hold");
 	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000099', 1, false)",
 	               "holds", "a hold of reservation 00000000-0000-7000-8000-000000000099, which does not exist");
 }
@@ -218,21 +218,21 @@ static void a_version_that_is_missing_is_seen(void **state)
 static void a_reservation_that_ended_otherwise_than_it_says_is_seen(void **state)
 {
 	assert_seen_by("UPDATE lastunit.reservation SET state = 4 WHERE state = 3", "ends",
-	               "is expired with 1 counted lines: the ledger has 0 commits, 1 releases, 0 expiries");
+	               "is expired with 1 counted line, and in the ledger commit 0, release 1, expire 0");
 	/* the committed hold's entry says that the released one expired, too */
 	assert_seen_by(
 		"UPDATE lastunit.ledger SET kind = 6, operation_id = '00000000-0000-7000-8000-000000000002' WHERE sku_id = 1"
 		" AND version = 5;",
-		"ends sales", "1 releases, 1 expiries");
+		"ends sales", "release 1, expire 1");
 	/* twice, with balances that follow: an expiry of what was committed, and a hold that nobody made to pay for it */
 	assert_seen_by(
 		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
 		" reserved_after, operation_id, channel) VALUES"
 		" (1, 9, 8, 0, 3, 6, 5, NULL, 7), (1, 10, 6, 0, -3, 6, 2, '00000000-0000-7000-8000-000000000001', 9);"
 		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 10 WHERE code = 'A'",
-		"ends", "1 commits, 0 releases, 1 expiries");
+		"ends", "commit 1, release 0, expire 1");
 	assert_seen_by("UPDATE lastunit.reservation SET quantities = '{2}' WHERE state = 3", "ends",
-	               "0 of its 1 counted lines");
+	               "counted lines 1, of them with an entry 0");
 }
 
 static void entries_of_a_reservation_that_does_not_exist_are_seen(void **state)
@@ -244,7 +244,7 @@ static void entries_of_a_reservation_that_does_not_exist_are_seen(void **state)
 static void a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen(void **state)
 {
 	assert_seen_by("UPDATE lastunit.checkout SET quantities = '{4}' WHERE reservation_id IS NULL", "sales",
-	               "0 of its 1 counted lines have their entry");
+	               "counted lines 1, of them with an entry 0");
 	assert_seen_by("UPDATE lastunit.checkout SET cancelled = '{2}' WHERE reservation_id IS NULL", "sales",
 	               "its cancelled units are not those of the ledger");
 	assert_seen_by("UPDATE lastunit.checkout SET cancelled = '{3}' WHERE reservation_id IS NULL", "sales",
@@ -288,7 +288,7 @@ static void pages_are_walked_to_the_end(void **state)
 		sql, sizeof sql,
 		"%sUPDATE lastunit.checkout SET counted = '{t}' WHERE id = (SELECT max(id::text)::uuid FROM lastunit.checkout)",
 		many);
-	assert_seen_by(sql, "sales", "0 of its 1 counted lines");
+	assert_seen_by(sql, "sales", "counted lines 1, of them with an entry 0");
 }
 
 static void what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1(void **state)

@@ -267,6 +267,15 @@ static void integers_are_digits_with_an_optional_minus(void **state)
 	assert_int_equal(value, 99);
 }
 
+static void one_is_one_and_all_else_are_many(void **state)
+{
+	static const int64_t many[] = {0, 2, 11, 21, 101, -2, INT64_MIN, INT64_MAX};
+	assert_string_equal(text_plural(1, "entry", "entries"), "entry");
+	assert_string_equal(text_plural(-1, "unit", "units"), "unit");
+	for (size_t i = 0; i < sizeof many / sizeof many[0]; i++)
+		assert_string_equal(text_plural(many[i], "entry", "entries"), "entries");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +291,7 @@ int main(void)
 		cmocka_unit_test(texts_compare_by_bytes_as_collate_c_does),
 		cmocka_unit_test(equal_texts_hash_alike_and_others_do_not),
 		cmocka_unit_test(integers_are_digits_with_an_optional_minus),
+		cmocka_unit_test(one_is_one_and_all_else_are_many),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
