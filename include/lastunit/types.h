@@ -56,11 +56,22 @@ enum scope {
 	SCOPE_ADMIN = 1 << 4,
 };
 
+/* What a principal may do beyond its scopes; `lastunit key set`. All zero: nothing special. */
+struct principal_settings {
+	int64_t buffer;            /* units of every SKU that it neither sees nor sells */
+	bool may_use_safety_stock; /* what it sees and sells includes the safety stock */
+	/* Caps against hoarding, soft (src/inventory/README.md); 0: none. Live holds at a time, and units of one SKU that they
+	 * hold; of the principal as a whole, and of each of its callers (a chat, a phone, a shopper). */
+	int64_t holds_max, held_units_max;
+	int64_t caller_holds_max, caller_held_units_max;
+};
+
 /* Who asks: a client of the service. Copied by value into each operation, so a revoked key never dangles. */
 struct principal {
 	int64_t id;
 	enum channel channel;
 	unsigned scopes; /* enum scope, or-ed */
+	struct principal_settings settings;
 };
 
 /* The figures of one SKU as one version of it: what a cell holds and what a look-up answers. */
@@ -72,10 +83,17 @@ struct figures {
 	bool tracked;
 };
 
-/* max(0, on_hand - reserved - safety_stock); meaningless for an untracked SKU. */
-static inline int64_t figures_available(const struct figures *f)
+/* The units of a SKU that this principal leaves alone: its buffer, and the safety stock unless it may use that. */
+static inline int64_t principal_floor(const struct principal *principal, const struct figures *f)
 {
-	int64_t free_units = f->on_hand - f->reserved - f->safety_stock;
+	return principal->settings.buffer + (principal->settings.may_use_safety_stock ? 0 : f->safety_stock);
+}
+
+/* What this principal sees and may sell: max(0, on_hand - reserved - floor). The same number that `decide` grants by;
+ * meaningless for an untracked SKU. */
+static inline int64_t figures_available(const struct figures *f, const struct principal *principal)
+{
+	int64_t free_units = f->on_hand - f->reserved - principal_floor(principal, f);
 	return free_units > 0 ? free_units : 0;
 }
 

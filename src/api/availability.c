@@ -10,6 +10,7 @@
 #include "api/handlers.h"
 #include "api/render.h"
 #include "base/text.h"
+#include "http/auth.h"
 #include "http/problem.h"
 
 struct wanted {
@@ -125,7 +126,7 @@ static void on_one(struct lookup *lookup)
 	if (item->source != LOOKUP_STALE) {
 		/* A stale answer has no tag: whoever revalidates it must get a body that no longer says so. */
 		char tag[ETAG_BYTES_MAX];
-		struct text etag = {tag, render_etag(&item->figures, tag)};
+		struct text etag = {tag, render_etag(&item->figures, request_principal(request), tag)};
 		request_add_header(request, "ETag", etag);
 		if (none_match_fails(request, etag)) {
 			request_reply(request, 304, "application/json", (struct text){0});
@@ -133,7 +134,7 @@ static void on_one(struct lookup *lookup)
 		}
 	}
 	struct json_writer w = json_writer(loop_out(loop_of(request)));
-	render_availability(&w, item);
+	render_availability(&w, item, request_principal(request));
 	request_reply_json(request, 200, w.out);
 }
 
@@ -151,7 +152,7 @@ static void on_several(struct lookup *lookup)
 	json_key(&w, "items");
 	json_array_open(&w);
 	for (size_t i = 0; i < lookup->item_count; i++)
-		render_availability(&w, &lookup->items[i]);
+		render_availability(&w, &lookup->items[i], request_principal(request));
 	json_array_close(&w);
 	json_object_close(&w);
 	request_reply_json(request, 200, w.out);

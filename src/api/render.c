@@ -61,7 +61,7 @@ static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
 
 /* --- availability: the hot path ----------------------------------------------------------------------------------- */
 
-void render_availability(struct json_writer *w, const struct lookup_item *item)
+void render_availability(struct json_writer *w, const struct lookup_item *item, const struct principal *principal)
 {
 	const struct figures *figures = &item->figures;
 	json_object_open(w);
@@ -71,7 +71,7 @@ void render_availability(struct json_writer *w, const struct lookup_item *item)
 		json_object_close(w);
 		return;
 	}
-	int64_t available = figures_available(figures);
+	int64_t available = figures_available(figures, principal);
 	member_string(w, "status", !figures->tracked || available ? "in_stock" : "out_of_stock");
 	json_key(w, "available");
 	if (figures->tracked)
@@ -98,14 +98,14 @@ static char *put_digits(char *to, int64_t value)
 	return to;
 }
 
-size_t render_etag(const struct figures *figures, char out[ETAG_BYTES_MAX])
+size_t render_etag(const struct figures *figures, const struct principal *principal, char out[ETAG_BYTES_MAX])
 {
 	char *to = out;
 	*to++ = '"';
 	to = put_digits(to, figures->version);
 	*to++ = '.';
 	if (figures->tracked)
-		to = put_digits(to, figures_available(figures));
+		to = put_digits(to, figures_available(figures, principal));
 	else
 		*to++ = 'u';
 	*to++ = '.';
@@ -216,7 +216,7 @@ void render_reservation(struct json_writer *w, const struct reservation *reserva
 	json_object_close(w);
 }
 
-void render_adjustment(struct json_writer *w, const struct verdict *verdict)
+void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal)
 {
 	json_object_open(w);
 	member_id(w, "id", &verdict->object_id);
@@ -228,7 +228,7 @@ void render_adjustment(struct json_writer *w, const struct verdict *verdict)
 		member_text(w, "sku", verdict->figures[i].sku);
 		member_int(w, "on_hand", figures->on_hand);
 		member_int(w, "reserved", figures->reserved);
-		member_int(w, "available", figures_available(figures));
+		member_int(w, "available", figures_available(figures, principal));
 		member_int(w, "version", figures->version);
 		json_object_close(w);
 	}
@@ -239,7 +239,7 @@ void render_adjustment(struct json_writer *w, const struct verdict *verdict)
 /* --- SKUs and their ledger ---------------------------------------------------------------------------------------- */
 
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
-                const struct sku_names *names)
+                const struct sku_names *names, const struct principal *principal)
 {
 	json_object_open(w);
 	member_text(w, "sku", code);
@@ -260,7 +260,7 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
 	member_bool(w, "tracked", figures->tracked);
 	json_key(w, "available");
 	if (figures->tracked)
-		json_put_int(w, figures_available(figures));
+		json_put_int(w, figures_available(figures, principal));
 	else
 		json_put_null(w);
 	member_int(w, "version", figures->version);
@@ -305,7 +305,7 @@ void render_verdict(struct json_writer *w, const struct operation *operation)
 		render_reservation(w, verdict->reservation, verdict->at_us);
 		return;
 	case OPERATION_ADJUST:
-		render_adjustment(w, verdict);
+		render_adjustment(w, verdict, &operation->principal);
 		return;
 	case OPERATION_SKU_PUT:
 	case OPERATION_EXPIRE:

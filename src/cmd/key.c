@@ -15,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "store/epoch.h"
 #include "store/key.h"
+#include "store/principal.h"
 
 #define CALL_MS 10000
 #define DRIFT_PERMILLE 10 /* rho: clocks drift by less than 1 % */
@@ -24,13 +25,15 @@
 
 static const struct manual manual = {
 	.name = "key",
-	.usage = "key create|list|rotate|revoke [options]",
+	.usage = "key create|list|rotate|revoke|set|show [options]",
 	.about =
 		"create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
 		"list     shows principals, keys by their first characters, scopes and times\n"
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
-		"revoke   ends a key, named by its first characters as `list` shows them\n\n"
+		"revoke   ends a key, named by its first characters as `list` shows them\n"
+		"set      changes settings of a principal: what it neither sees nor sells, and how much it may hold\n"
+		"show     shows them, of one principal or of all\n\n"
 		"A change is answered when it holds on every instance, about a second later (the --lease-ms of `serve`).\n"
 		"Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
 		"Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",
@@ -39,13 +42,16 @@ static const struct manual manual = {
 		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
 		"  lastunit key list --json\n"
 		"  lastunit key rotate --principal site --grace 3600\n"
-		"  lastunit key revoke --prefix lu_Ab3dEf9K\n",
+		"  lastunit key revoke --prefix lu_Ab3dEf9K\n"
+		"  lastunit key set bazaar --buffer 2 --holds-max 500\n"
+		"  lastunit key set till --may-use-safety-stock yes\n"
+		"  lastunit key show bazaar\n",
 	.exit_codes =
 		"  0  done\n"
 		"  1  refused: no such principal or key, or the principal has another channel\n"
 		"  2  wrong usage or configuration\n"
 		"  3  PostgreSQL cannot be reached\n",
-	.positionals_max = 1,
+	.positionals_max = 2,
 };
 
 struct key_command {
@@ -53,6 +59,8 @@ struct key_command {
 	struct pg *pg;
 	struct arena arena;
 	const char *principal, *channel, *scopes, *prefix;
+	const char *may_use_safety_stock;
+	struct principal_change change;
 	int64_t grace_s;
 	bool json;
 };
@@ -237,22 +245,138 @@ static int run_revoke(struct key_command *command)
 	return EXIT_OK;
 }
 
+/* --- settings ------------------------------------------------------------------------------------------------------- */
+
+static void put_cap(struct json_writer *w, const char *name, int64_t cap)
+{
+	json_key(w, name);
+	if (cap)
+		json_put_int(w, cap);
+	else
+		json_put_null(w);
+}
+
+static void print_settings_json(const struct principal_row *rows, size_t count)
+{
+	struct buffer out = {0};
+	struct json_writer w = json_writer(&out);
+	json_array_open(&w);
+	for (size_t i = 0; i < count; i++) {
+		const struct principal_settings *settings = &rows[i].settings;
+		json_object_open(&w);
+		json_key(&w, "principal");
+		json_put_text(&w, rows[i].name);
+		json_key(&w, "channel");
+		json_put_string(&w, channel_name(rows[i].channel));
+		json_key(&w, "buffer");
+		json_put_int(&w, settings->buffer);
+		json_key(&w, "may_use_safety_stock");
+		json_put_bool(&w, settings->may_use_safety_stock);
+		put_cap(&w, "holds_max", settings->holds_max);
+		put_cap(&w, "held_units_max", settings->held_units_max);
+		put_cap(&w, "caller_holds_max", settings->caller_holds_max);
+		put_cap(&w, "caller_held_units_max", settings->caller_held_units_max);
+		json_object_close(&w);
+	}
+	json_array_close(&w);
+	printf("%.*s\n", (int)out.size, out.data);
+	buffer_done(&out);
+}
+
+static const char *cap_format(int64_t cap, char out[24])
+{
+	if (cap)
+		snprintf(out, 24, "%" PRId64, cap);
+	else
+		strcpy(out, "-");
+	return out;
+}
+
+static int run_show(struct key_command *command)
+{
+	struct text name = *command->principal ? text_of(command->principal) : (struct text){0};
+	struct principal_row *rows;
+	size_t count;
+	enum lu_error error = principal_list(command->pg, &command->arena, name, deadline_in_ms(CALL_MS), &rows, &count);
+	if (error)
+		return fail_store(command, error);
+	if (name.data && !count)
+		return cmd_fail(&manual, EXIT_FAILED, "there is no principal %s", command->principal);
+	if (command->json) {
+		print_settings_json(rows, count);
+		return EXIT_OK;
+	}
+	printf("%-20s %-12s %8s %8s %10s %15s %17s %22s\n", "principal", "channel", "buffer", "safety", "holds_max",
+	       "held_units_max", "caller_holds_max", "caller_held_units_max");
+	for (size_t i = 0; i < count; i++) {
+		const struct principal_settings *settings = &rows[i].settings;
+		char caps[4][24];
+		printf("%-20.*s %-12s %8" PRId64 " %8s %10s %15s %17s %22s\n", (int)rows[i].name.size, rows[i].name.data,
+		       channel_name(rows[i].channel), settings->buffer, settings->may_use_safety_stock ? "may use" : "-",
+		       cap_format(settings->holds_max, caps[0]), cap_format(settings->held_units_max, caps[1]),
+		       cap_format(settings->caller_holds_max, caps[2]), cap_format(settings->caller_held_units_max, caps[3]));
+	}
+	return EXIT_OK;
+}
+
+static bool parse_yes(const char *word, int64_t *ret_value)
+{
+	*ret_value = strcmp(word, "yes") == 0;
+	return *ret_value || strcmp(word, "no") == 0;
+}
+
+static int run_set(struct key_command *command)
+{
+	static const struct principal_change nothing = PRINCIPAL_UNCHANGED;
+	struct principal_change *change = &command->change;
+	bool known = false;
+	if (!*command->principal)
+		return cmd_fail(&manual, EXIT_USAGE, "set needs the principal's name: lastunit key set NAME --buffer 2");
+	if (*command->may_use_safety_stock && !parse_yes(command->may_use_safety_stock, &change->may_use_safety_stock))
+		return cmd_fail(&manual, EXIT_USAGE, "--may-use-safety-stock is yes or no");
+	if (memcmp(change, &nothing, sizeof nothing) == 0)
+		return cmd_fail(&manual, EXIT_USAGE, "set needs at least one setting, e.g. --buffer 2");
+	enum lu_error error = principal_change(command->pg, text_of(command->principal), change, deadline_in_ms(CALL_MS),
+	                                       &known);
+	if (error)
+		return fail_store(command, error);
+	if (!known)
+		return cmd_fail(&manual, EXIT_FAILED, "there is no principal %s", command->principal);
+	wait_until_everywhere(command);
+	return run_show(command);
+}
+
 int cmd_key(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		int (*run)(struct key_command *command);
-	} verbs[] = {{"create", run_create}, {"list", run_list}, {"rotate", run_rotate}, {"revoke", run_revoke}};
-	struct key_command command = {0};
+	} verbs[] = {{"create", run_create}, {"list", run_list}, {"rotate", run_rotate},
+	             {"revoke", run_revoke}, {"set", run_set},   {"show", run_show}};
+	struct key_command command = {.change = PRINCIPAL_UNCHANGED};
 	const struct config_option options[] = {
-		{"principal", CONFIG_STRING, "", 1, 100, "", "create, rotate, list: the client's name", &command.principal},
+		{"principal", CONFIG_STRING, "", 1, 100, "", "the client's name; set and show also take it as a word",
+	     &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
 		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key's first characters, as list shows them",
 	     &command.prefix},
 		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them",
 	     &command.grace_s},
-		{"json", CONFIG_BOOL, "0", 0, 1, "", "list: as JSON", &command.json},
+		{"buffer", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "",
+	     "set: units of every SKU it neither sees nor sells; -1: as it is", &command.change.buffer},
+		{"may_use_safety_stock", CONFIG_STRING, "", 1, 3, "",
+	     "set: yes or no: what it sees and sells includes the safety stock", &command.may_use_safety_stock},
+		{"holds_max", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "", "set: live holds at a time; 0: no cap, -1: as it is",
+	     &command.change.holds_max},
+		{"held_units_max", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "",
+	     "set: units of one SKU held at a time; 0: no cap, -1: as it is", &command.change.held_units_max},
+		{"caller_holds_max", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "",
+	     "set: live holds of one of its callers; 0: no cap, -1: as it is", &command.change.caller_holds_max},
+		{"caller_held_units_max", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "",
+	     "set: units of one SKU held by one of its callers; 0: no cap, -1: as it is",
+	     &command.change.caller_held_units_max},
+		{"json", CONFIG_BOOL, "0", 0, 1, "", "list, show: as JSON", &command.json},
 		{0},
 	};
 	int positionals, code = cmd_begin(&manual, &command.config, options, argc, argv, &positionals);
@@ -263,6 +387,11 @@ int cmd_key(int argc, char **argv)
 		verb++;
 	if (verb == sizeof verbs / sizeof verbs[0])
 		return cmd_fail(&manual, EXIT_USAGE, "usage: lastunit %s", manual.usage);
+	bool names = verbs[verb].run == run_set || verbs[verb].run == run_show;
+	if (positionals > 1 && (!names || *command.principal))
+		return cmd_fail(&manual, EXIT_USAGE, "\"%s\" is one word too many; usage: lastunit %s", argv[2], manual.usage);
+	if (positionals > 1)
+		command.principal = argv[2];
 	if ((code = cmd_connect(&manual, command.config.database_url, &command.pg)))
 		return code;
 	arena_init(&command.arena, 16 * 1024);

@@ -209,10 +209,10 @@ struct shortage *shortage_add(struct operation *operation, struct text sku, int6
 	return shortage;
 }
 
-void shortage_figures(struct shortage *shortage, const struct row *row, int64_t own)
+void shortage_figures(struct shortage *shortage, const struct row *row, int64_t floor, int64_t own)
 {
-	int64_t available = row_free(row, row->sku.figures.safety_stock, own);
-	shortage->available = available > 0 ? available : 0;
+	int64_t available = row_free(row, floor, own);
+	shortage->available = available > own ? available : own;
 	shortage->held = row->sku.figures.reserved - own;
 	shortage->next_release_us = shortage->held > 0 ? row->sku.next_release_us : 0;
 }

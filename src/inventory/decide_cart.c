@@ -77,10 +77,17 @@ static int64_t own_units(const struct hold *old, struct text sku)
 	return 0;
 }
 
-static bool cart_line_short(const struct cart_line *cart_line, const struct line *line)
+/* What the asker leaves alone of the line's SKU. */
+static int64_t line_floor(const struct operation *op, const struct cart_line *cart_line)
 {
-	const struct figures *f = &cart_line->row->sku.figures;
-	return f->tracked && row_free(cart_line->row, f->safety_stock, cart_line->own) < line->quantity;
+	return principal_floor(&op->principal, &cart_line->row->sku.figures);
+}
+
+/* Units of the old hold were granted when it was made: no buffer, and no safety stock raised since, takes them back. */
+static bool cart_line_short(const struct operation *op, const struct cart_line *cart_line, const struct line *line)
+{
+	return cart_line->row->sku.figures.tracked && line->quantity > cart_line->own &&
+	       row_free(cart_line->row, line_floor(op, cart_line), cart_line->own) < line->quantity;
 }
 
 /* Finds the rows; false after refusing because one is missing. */
@@ -102,11 +109,12 @@ static bool cart_rows(struct run *run, struct operation *op, const struct hold *
 static bool cart_secure(struct run *run, struct operation *op, struct cart_line *cart)
 {
 	for (size_t i = 0; i < op->line_count; i++)
-		if (cart_line_short(&cart[i], &op->lines[i]))
-			row_secure(run, cart[i].row, op->lines[i].quantity, cart[i].row->sku.figures.safety_stock, cart[i].own);
+		if (cart_line_short(op, &cart[i], &op->lines[i]))
+			row_secure(run, cart[i].row, op->lines[i].quantity, line_floor(op, &cart[i]), cart[i].own);
 	for (size_t i = 0; i < op->line_count; i++)
-		if (cart_line_short(&cart[i], &op->lines[i]))
-			shortage_figures(shortage_add(op, op->lines[i].sku, op->lines[i].quantity), cart[i].row, cart[i].own);
+		if (cart_line_short(op, &cart[i], &op->lines[i]))
+			shortage_figures(shortage_add(op, op->lines[i].sku, op->lines[i].quantity), cart[i].row,
+			                 line_floor(op, &cart[i]), cart[i].own);
 	if (op->verdict.shortage_count) {
 		refuse(op, LU_INSUFFICIENT_STOCK);
 		return false;

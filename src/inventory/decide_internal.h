@@ -86,7 +86,8 @@ void lock_needed(struct run *run, struct text sku);
 void refuse(struct operation *operation, enum lu_error error);
 /* Names one failing line; room for every line of the operation is made at the first. */
 struct shortage *shortage_add(struct operation *operation, struct text sku, int64_t requested);
-void shortage_figures(struct shortage *shortage, const struct row *row, int64_t own);
+/* What the asker could have had: beyond `floor`, and in any case the `own` units of its old hold. */
+void shortage_figures(struct shortage *shortage, const struct row *row, int64_t floor, int64_t own);
 
 /* decide_end.c: how holds end */
 enum hold_check { HOLD_READY, HOLD_UNLOCKED, HOLD_BROKEN };
@@ -97,7 +98,7 @@ void hold_end(struct run *run, struct hold *hold, enum reservation_state state, 
               struct line *ret_lines);
 /* Expires a due hold. False if its figures do not allow it (a damaged row): it stays as it is. */
 bool hold_expire(struct run *run, struct hold *hold);
-/* Expires due holds of this SKU, earliest first, until it can give `units` beyond `floor` (its safety stock, or 0 for a
+/* Expires due holds of this SKU, earliest first, until it can give `units` beyond `floor` (principal_floor(), or 0 for a
  * correction), `own` units of the asker's old hold counted as free, or until none is left. */
 void row_secure(struct run *run, struct row *row, int64_t units, int64_t floor, int64_t own);
 /* What it can give. */

@@ -153,7 +153,7 @@ static void adjust_name(struct operation *op, const struct line *line, const str
 	struct shortage *shortage = shortage_add(op, line->sku, requested);
 	if (!row)
 		return;
-	shortage_figures(shortage, row, 0);
+	shortage_figures(shortage, row, 0, 0);
 	if (fault == ADJUST_SHORT) {
 		shortage->available = row_free(row, 0, 0);
 		return;

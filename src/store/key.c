@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "store/lines.h"
 #include "store/pg_internal.h"
+#include "store/principal.h"
 
 #define PREFIX_BYTES_MAX 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
 #define NAME_BYTES_MAX 100
@@ -24,8 +25,9 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 {
 	static const struct pg_statement statement = {
 		"key_load",
-		"SELECT k.sha256, p.id, p.channel, k.scopes FROM api_key k, LATERAL (SELECT q.id, q.channel FROM principal q"
-		" WHERE q.id = k.principal_id OFFSET 0) p WHERE k.revoked_at IS NULL",
+		"SELECT k.sha256, p.id, p.channel, k.scopes, " PRINCIPAL_SETTINGS("p")
+		" FROM api_key k, LATERAL (SELECT * FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
+		" WHERE k.revoked_at IS NULL",
 	};
 	PGresult *r;
 	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
@@ -41,6 +43,7 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 			.id = pg_get_int(r, i, 1),
 			.channel = (enum channel)pg_get_int(r, i, 2),
 			.scopes = (unsigned)pg_get_int(r, i, 3),
+			.settings = principal_settings_get(r, i, 4),
 		};
 	}
 	PQclear(r);

@@ -16,13 +16,18 @@
 #include "inventory/prepare.h"
 #include "inventory/verdict.h"
 
-const struct principal world_web = {1, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL};
-const struct principal world_telegram = {2, CHANNEL_TELEGRAM, SCOPE_READ | SCOPE_SELL};
-const struct principal world_agent = {3, CHANNEL_AGENT, SCOPE_READ | SCOPE_SELL};
-const struct principal world_pos = {4, CHANNEL_POS, SCOPE_READ | SCOPE_SELL};
-const struct principal world_site = {5, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS};
-const struct principal world_admin = {6, CHANNEL_ADMIN,
-                                      SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN};
+const struct principal world_web = {1, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL, {0}};
+const struct principal world_telegram = {2, CHANNEL_TELEGRAM, SCOPE_READ | SCOPE_SELL, {0}};
+const struct principal world_agent = {3, CHANNEL_AGENT, SCOPE_READ | SCOPE_SELL, {0}};
+const struct principal world_pos = {4, CHANNEL_POS, SCOPE_READ | SCOPE_SELL, {0}};
+const struct principal world_site = {5, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS, {0}};
+const struct principal world_admin = {6,
+                                      CHANNEL_ADMIN,
+                                      SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN,
+                                      {0}};
+
+const struct principal world_till = {7, CHANNEL_POS, SCOPE_READ | SCOPE_SELL, {.may_use_safety_stock = true}};
+const struct principal world_bazaar = {8, CHANNEL_MARKETPLACE, SCOPE_READ | SCOPE_SELL, {.buffer = 1}};
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 

@@ -54,7 +54,7 @@ struct world {
 };
 
 extern const struct principal world_web, world_telegram, world_agent, world_pos, world_site /* has `orders` */,
-	world_admin;
+	world_admin, world_till /* may use safety stock */, world_bazaar /* a marketplace with a buffer of 1 */;
 
 struct world *world_new(void);
 void world_free(struct world *world);

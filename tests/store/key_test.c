@@ -2,6 +2,7 @@
 #include "store/key.h"
 #include "store/epoch.h"
 #include "store/fixture.h"
+#include "store/principal.h"
 
 #include <openssl/sha.h>
 
@@ -140,12 +141,79 @@ static void every_change_moves_the_version_and_none_is_missed(void **state)
 	pg_free(pg);
 }
 
+static struct principal_settings settings_of(struct pg *pg, struct text name)
+{
+	struct principal_row *rows;
+	size_t count;
+	ok(pg, principal_list(pg, &arena, name, SOON, &rows, &count));
+	assert_int_equal(count, 1);
+	return rows[0].settings;
+}
+
+static void assert_settings(const struct principal_settings *seen, const struct principal_settings *wanted)
+{
+	assert_int_equal(seen->buffer, wanted->buffer);
+	assert_int_equal(seen->may_use_safety_stock, wanted->may_use_safety_stock);
+	assert_int_equal(seen->holds_max, wanted->holds_max);
+	assert_int_equal(seen->held_units_max, wanted->held_units_max);
+	assert_int_equal(seen->caller_holds_max, wanted->caller_holds_max);
+	assert_int_equal(seen->caller_held_units_max, wanted->caller_held_units_max);
+}
+
+static void change(struct pg *pg, struct text name, struct principal_change change, bool expected)
+{
+	bool known;
+	ok(pg, principal_change(pg, name, &change, SOON, &known));
+	assert_int_equal(known, expected);
+}
+
+static void settings_travel_with_the_keys_and_are_changed_one_by_one(void **state)
+{
+	struct pg *owner = owner_session(), *service = session();
+	char secret[KEY_SECRET_BYTES + 1];
+	ok(owner, key_create(owner, TEXT("bazaar"), CHANNEL_MARKETPLACE, SCOPE_SELL, SOON, secret));
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_SELL, SOON, secret));
+	static const struct principal_settings none, both = {2, true, 500, 9, 3, 7};
+	struct principal_settings seen = settings_of(owner, TEXT("bazaar"));
+	assert_settings(&seen, &none); /* a new one has no rule and no cap */
+	int64_t before = keys_version();
+	struct principal_change given = PRINCIPAL_UNCHANGED;
+	given.buffer = 2;
+	given.holds_max = 500;
+	given.caller_held_units_max = 7;
+	change(owner, TEXT("bazaar"), given, true);
+	assert_true(keys_version() > before);
+	given = PRINCIPAL_UNCHANGED;
+	given.may_use_safety_stock = 1;
+	given.held_units_max = 9;
+	given.caller_holds_max = 3;
+	change(owner, TEXT("bazaar"), given, true);
+	size_t count;
+	struct keyring_entry *entries = load(service, &count); /* as serve */
+	assert_int_equal(count, 2);
+	for (size_t i = 0; i < count; i++) {
+		bool bazaar = entries[i].principal.channel == CHANNEL_MARKETPLACE;
+		assert_settings(&entries[i].principal.settings, bazaar ? &both : &none);
+	}
+	change(owner, TEXT("bazaar"), (struct principal_change){0, 0, 0, 0, 0, 0}, true);
+	seen = settings_of(owner, TEXT("bazaar"));
+	assert_settings(&seen, &none);
+	change(owner, TEXT("nobody"), given, false);
+	/* The service obeys settings, it does not make them. */
+	bool known;
+	assert_int_equal(principal_change(service, TEXT("bazaar"), &given, SOON, &known), LU_INTERNAL);
+	assert_string_equal(pg_error(service)->sqlstate, "42501");
+	pg_free(owner);
+	pg_free(service);
+}
+
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_new_key_is_loaded_by_its_hash),
 	STORE_TEST(a_principal_keeps_its_channel),
 	STORE_TEST(a_given_secret_is_stored_once),
 	STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
 	STORE_TEST(every_change_moves_the_version_and_none_is_missed),
+	STORE_TEST(settings_travel_with_the_keys_and_are_changed_one_by_one),
 };
 
 STORE_MAIN(tests)

@@ -111,6 +111,12 @@ static int64_t free_of(const struct model *m, int sku, int64_t floor, int64_t ow
 	return m->skus[sku].on_hand - reserved(m, sku) - floor + own;
 }
 
+/* What this principal leaves alone. */
+static int64_t floor_of(const struct model *m, const struct principal *p, int sku)
+{
+	return p->settings.may_use_safety_stock ? p->settings.buffer : m->skus[sku].safety + p->settings.buffer;
+}
+
 static void expire_for(struct model *m, int sku, int64_t units, int64_t floor, int64_t own)
 {
 	while (free_of(m, sku, floor, own) < units) {
@@ -171,12 +177,15 @@ static void model_cart(struct model *m, const struct step *s, struct model_verdi
 	for (int i = 0; i < s->line_count; i++) {
 		int sku = s->lines[i].sku;
 		own[i] = old ? held_of(old->lines, old->line_count, sku) : 0;
-		if (m->skus[sku].tracked)
-			expire_for(m, sku, s->lines[i].quantity, m->skus[sku].safety, own[i]);
+		/* What the old hold has is granted already. */
+		if (m->skus[sku].tracked && s->lines[i].quantity > own[i])
+			expire_for(m, sku, s->lines[i].quantity, floor_of(m, s->principal, sku), own[i]);
 	}
 	for (int i = 0; i < s->line_count; i++) {
 		int sku = s->lines[i].sku;
-		int64_t available = free_of(m, sku, m->skus[sku].safety, own[i]);
+		int64_t available = free_of(m, sku, floor_of(m, s->principal, sku), own[i]);
+		if (available < own[i])
+			available = own[i];
 		if (m->skus[sku].tracked && available < s->lines[i].quantity)
 			name_short(m, v, sku, s->lines[i].quantity, available, reserved(m, sku) - own[i]);
 	}
@@ -627,7 +636,8 @@ static int64_t roll(int64_t bound)
 
 static struct step random_step(const struct model *m)
 {
-	static const struct principal *const principals[] = {&world_web, &world_pos, &world_site};
+	static const struct principal *const principals[] = {&world_web, &world_pos, &world_site, &world_till,
+	                                                     &world_bazaar};
 	static const enum operation_kind kinds[] = {OPERATION_CHECKOUT, OPERATION_CHECKOUT, OPERATION_RESERVE,
 	                                            OPERATION_RESERVE,  OPERATION_RESERVE,  OPERATION_COMMIT,
 	                                            OPERATION_RELEASE,  OPERATION_EXTEND,   OPERATION_EXPIRE,
@@ -635,7 +645,7 @@ static struct step random_step(const struct model *m)
 	                                            OPERATION_SKU_PUT};
 	struct step s = {.name = "random",
 	                 .kind = kinds[roll(13)],
-	                 .principal = principals[roll(3)],
+	                 .principal = principals[roll(5)],
 	                 .ttl_s = 1 + roll(400)};
 	bool lines = s.kind == OPERATION_CHECKOUT || s.kind == OPERATION_RESERVE || s.kind == OPERATION_ADJUST ||
 	             (s.kind == OPERATION_CANCEL && roll(2)) || s.kind == OPERATION_SKU_PUT;

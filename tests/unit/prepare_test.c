@@ -33,7 +33,7 @@ static struct operation *make(enum operation_kind kind, size_t line_count, const
 	struct operation *op = ARENA_NEW(&arena, struct operation);
 	op->kind = kind;
 	op->arena = &arena;
-	op->principal = (struct principal){1, CHANNEL_WEB, SCOPE_SELL};
+	op->principal = (struct principal){.id = 1, .channel = CHANNEL_WEB, .scopes = SCOPE_SELL};
 	op->lines = ARENA_ARRAY(&arena, line_count, struct line);
 	if (line_count)
 		memcpy(op->lines, lines, line_count * sizeof *lines);

@@ -19,6 +19,7 @@
 #define S INT64_C(1000000)
 
 static struct buffer out;
+static const struct principal plain; /* no settings */
 
 static struct json_writer fresh(void)
 {
@@ -46,24 +47,24 @@ static void availability_shows_what_is_left(void **state)
 	     .known = true,
 	     .figures = {.version = 7, .on_hand = 5, .reserved = 2, .safety_stock = 1, .tracked = true}};
 	struct json_writer w = fresh();
-	render_availability(&w, &item);
+	render_availability(&w, &item, &plain);
 	assert_out(
 		"{\"sku\":\"A\\\"1\",\"status\":\"in_stock\",\"available\":2,\"held\":2,\"tracked\":true,\"version\":7}");
 	item.figures.safety_stock = 9;
 	w = fresh();
-	render_availability(&w, &item);
+	render_availability(&w, &item, &plain);
 	assert_out(
 		"{\"sku\":\"A\\\"1\",\"status\":\"out_of_stock\",\"available\":0,\"held\":2,\"tracked\":true,\"version\":7}");
 	item.figures.tracked = false;
 	item.source = LOOKUP_STALE;
 	w = fresh();
-	render_availability(&w, &item);
+	render_availability(&w, &item, &plain);
 	assert_out(
 		"{\"sku\":\"A\\\"1\",\"status\":\"in_stock\",\"available\":null,\"held\":2,\"tracked\":false,\"version\":7,"
 		"\"stale\":true}");
 	item.known = false;
 	w = fresh();
-	render_availability(&w, &item);
+	render_availability(&w, &item, &plain);
 	assert_out("{\"sku\":\"A\\\"1\",\"status\":\"unknown\"}");
 }
 
@@ -79,14 +80,41 @@ static void a_tag_tells_every_answer_of_a_sku_apart(void **state)
 	};
 	char tags[6][ETAG_BYTES_MAX + 1];
 	for (size_t i = 0; i < 6; i++) {
-		tags[i][render_etag(&rows[i], tags[i])] = 0;
+		tags[i][render_etag(&rows[i], &plain, tags[i])] = 0;
 		for (size_t j = 0; j < i; j++)
 			assert_string_not_equal(tags[i], tags[j]);
 	}
 	assert_string_equal(tags[0], "\"7.3.2\"");
 	assert_string_equal(tags[4], "\"7.u.2\"");
 	struct figures largest = {.version = INT64_MAX, .on_hand = INT64_MAX, .reserved = 0, .tracked = true};
-	assert_in_range(render_etag(&largest, tags[0]), 1, ETAG_BYTES_MAX);
+	assert_in_range(render_etag(&largest, &plain, tags[0]), 1, ETAG_BYTES_MAX);
+}
+
+/* Cells and rows are the same for everybody; what is told of them is not. */
+static void each_principal_is_told_what_it_may_sell(void **state)
+{
+	const struct principal till = {.settings.may_use_safety_stock = true}, bazaar = {.settings.buffer = 2};
+	struct lookup_item item =
+		{.sku = TEXT("A"),
+	     .known = true,
+	     .figures = {.version = 7, .on_hand = 5, .reserved = 2, .safety_stock = 1, .tracked = true}};
+	struct json_writer w = fresh();
+	render_availability(&w, &item, &till);
+	assert_out("{\"sku\":\"A\",\"status\":\"in_stock\",\"available\":3,\"held\":2,\"tracked\":true,\"version\":7}");
+	w = fresh();
+	render_availability(&w, &item, &bazaar);
+	assert_out("{\"sku\":\"A\",\"status\":\"out_of_stock\",\"available\":0,\"held\":2,\"tracked\":true,\"version\":7}");
+	w = fresh();
+	render_sku(&w, TEXT("A"), &item.figures, (struct text){0}, NULL, &till);
+	assert_out(
+		"{\"sku\":\"A\",\"on_hand\":5,\"reserved\":2,\"safety_stock\":1,\"tracked\":true,\"available\":3,"
+		"\"version\":7}");
+	/* A tag of the one never matches what the other is told. */
+	char tags[2][ETAG_BYTES_MAX + 1];
+	tags[0][render_etag(&item.figures, &till, tags[0])] = 0;
+	tags[1][render_etag(&item.figures, &bazaar, tags[1])] = 0;
+	assert_string_equal(tags[0], "\"7.3.2\"");
+	assert_string_equal(tags[1], "\"7.0.2\"");
 }
 
 static struct checkout checkout_of(struct line *lines, size_t count)
@@ -184,13 +212,13 @@ static void a_sku_shows_its_row(void **state)
 	struct figures figures = {.version = 4, .on_hand = 10, .reserved = 1, .safety_stock = 2, .tracked = true};
 	struct text names[] = {TEXT("cup"), TEXT("mug")};
 	struct json_writer w = fresh();
-	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), &(struct sku_names){names, 2});
+	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), &(struct sku_names){names, 2}, &plain);
 	assert_out(
 		"{\"sku\":\"A\",\"titles\":{\"en\":\"Cup\"},\"names\":[\"cup\",\"mug\"],\"on_hand\":10,\"reserved\":1,"
 		"\"safety_stock\":2,\"tracked\":true,\"available\":7,\"version\":4}");
 	w = fresh();
 	figures.tracked = false;
-	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL);
+	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL, &plain);
 	assert_out(
 		"{\"sku\":\"A\",\"on_hand\":10,\"reserved\":1,\"safety_stock\":2,\"tracked\":false,\"available\":null,"
 		"\"version\":4}");
@@ -277,6 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(availability_shows_what_is_left),
 		cmocka_unit_test(a_tag_tells_every_answer_of_a_sku_apart),
+		cmocka_unit_test(each_principal_is_told_what_it_may_sell),
 		cmocka_unit_test(a_checkout_says_how_much_of_it_still_stands),
 		cmocka_unit_test(a_reservation_counts_down_and_is_expired_when_due),
 		cmocka_unit_test(states_have_one_name_each),

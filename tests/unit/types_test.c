@@ -72,12 +72,25 @@ static void a_list_with_an_unknown_or_empty_word_is_refused_whole(void **state)
 
 static void available_is_what_is_left_and_never_negative(void **state)
 {
+	struct principal plain = {0};
 	struct figures f = {.on_hand = 10, .reserved = 3, .safety_stock = 2};
-	assert_int_equal(figures_available(&f), 5);
+	assert_int_equal(figures_available(&f, &plain), 5);
 	f.safety_stock = 8;
-	assert_int_equal(figures_available(&f), 0);
+	assert_int_equal(figures_available(&f, &plain), 0);
 	f = (struct figures){.on_hand = LU_COUNT_MAX, .reserved = LU_COUNT_MAX, .safety_stock = LU_COUNT_MAX};
-	assert_int_equal(figures_available(&f), 0);
+	assert_int_equal(figures_available(&f, &(struct principal){.settings.buffer = LU_COUNT_MAX}), 0);
+}
+
+static void a_buffer_is_left_alone_and_safety_stock_unless_it_may_be_used(void **state)
+{
+	struct figures f = {.on_hand = 10, .reserved = 3, .safety_stock = 2};
+	struct principal bazaar = {.settings.buffer = 4}, till = {.settings.may_use_safety_stock = true};
+	assert_int_equal(figures_available(&f, &bazaar), 1);
+	assert_int_equal(figures_available(&f, &till), 7);
+	bazaar.settings.may_use_safety_stock = true;
+	assert_int_equal(figures_available(&f, &bazaar), 3);
+	bazaar.settings.buffer = 8;
+	assert_int_equal(figures_available(&f, &bazaar), 0);
 }
 
 int main(void)
@@ -90,6 +103,7 @@ int main(void)
 		cmocka_unit_test(a_list_of_scopes_is_read),
 		cmocka_unit_test(a_list_with_an_unknown_or_empty_word_is_refused_whole),
 		cmocka_unit_test(available_is_what_is_left_and_never_negative),
+		cmocka_unit_test(a_buffer_is_left_alone_and_safety_stock_unless_it_may_be_used),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

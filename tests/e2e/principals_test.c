@@ -1,0 +1,130 @@
+/* What a principal may do beyond its scopes, over HTTP and the command line: its buffer and the safety stock.
+ *
+ * When `lastunit key set` returns, every instance must obey: each test asks both of two instances, with no wait between.
+ */
+#include "lib/shop.h"
+
+static struct service second;
+
+static int open_two(void **state)
+{
+	int failed = shop_open(state);
+	if (!failed)
+		shop_beside(&second, NULL, NULL);
+	return failed;
+}
+
+static int close_two(void **state)
+{
+	assert_int_equal(service_stop(&second), 0);
+	return shop_close(state);
+}
+
+/* `lastunit key set NAME …`; its exit code. */
+static int set(const char *name, const char *flag, const char *value)
+{
+	return service_run(&shop, (const char *const[]){"key", "set", name, flag, value, NULL});
+}
+
+/* What one key is told by both instances. */
+static void expect_available(const char *key, const char *sku, int64_t available)
+{
+	const struct service *instances[] = {&shop, &second};
+	for (int i = 0; i < 2; i++) {
+		struct answer answer = service_call(instances[i], key, "GET", shop_path("availability", sku, ""), NULL, NULL);
+		assert_int_equal(answer.status, 200);
+		assert_int_equal(answer_int(&answer, "available"), available);
+		assert_string_equal(answer_string(&answer, "status"), available ? "in_stock" : "out_of_stock");
+		answer_done(&answer);
+		char codes[300];
+		snprintf(codes, sizeof codes, "{\"skus\":[\"%s\"]}", sku);
+		answer = service_call(instances[i], key, "POST", "/v1/availability", NULL, codes);
+		assert_int_equal(answer_int(&answer, "items.0.available"), available);
+		answer_done(&answer);
+		answer = service_call(instances[i], key, "GET", shop_path("skus", sku, ""), NULL, NULL);
+		assert_int_equal(answer_int(&answer, "available"), available);
+		answer_done(&answer);
+	}
+}
+
+static void create(const char *sku, int on_hand, int safety_stock)
+{
+	shop_expect(shop.key_admin, "PUT", shop_path("skus", sku, ""), NULL,
+	            shop_text("{\"on_hand\":%d,\"safety_stock\":%d}", on_hand, safety_stock), 201);
+}
+
+static void what_a_principal_sees_is_what_it_may_sell(void **state)
+{
+	create("BUF", 10, 1);
+	shop_warm(&shop, "BUF");
+	shop_warm(&second, "BUF");
+	shop_expect(shop.key_marketplace, "GET", "/v1/availability/BUF", NULL, NULL, 200);
+	char tag[120];
+	snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	assert_int_equal(set("marketplace", "--buffer", "4"), 0);
+	/* Nothing was written to the SKU: the cells are the same, what they say to this one is not. */
+	expect_available(shop.key_marketplace, "BUF", 5);
+	expect_available(shop.key_web, "BUF", 9);
+	shop_expect(shop.key_marketplace, "GET", "/v1/availability/BUF", tag, NULL, 200);
+	shop_expect(shop.key_web, "GET", "/v1/availability/BUF", tag, NULL, 304);
+	shop_expect(shop.key_marketplace, "POST", "/v1/checkouts", NULL, shop_cart("BUF=6"), 409);
+	assert_int_equal(answer_int(&shop_answer, "lines.0.available"), 5);
+	shop_expect(shop.key_marketplace, "POST", "/v1/checkouts", NULL, shop_cart("BUF=5"), 201);
+	expect_available(shop.key_marketplace, "BUF", 0);
+	expect_available(shop.key_web, "BUF", 4);
+	assert_int_equal(service_sell(&shop, shop.key_web, NULL, "BUF", 4), 201);
+	shop_expect_row("BUF", 1, 0);
+	assert_int_equal(set("marketplace", "--buffer", "0"), 0);
+}
+
+static void a_hold_is_committed_on_whatever_rule_came_since(void **state)
+{
+	char id[37];
+	create("RULE", 3, 0);
+	assert_int_equal(service_reserve(&shop, shop.key_marketplace, NULL, "RULE", 2, 600, id), 201);
+	assert_int_equal(set("marketplace", "--buffer", "3"), 0);
+	expect_available(shop.key_marketplace, "RULE", 0);
+	assert_int_equal(service_end(&second, shop.key_marketplace, id, "commit"), 200);
+	shop_expect_row("RULE", 1, 0);
+	assert_int_equal(set("marketplace", "--buffer", "0"), 0);
+}
+
+static void a_till_that_may_sells_the_safety_stock(void **state)
+{
+	create("SAFE", 2, 2);
+	expect_available(shop.key_pos, "SAFE", 0);
+	assert_int_equal(service_sell(&shop, shop.key_pos, NULL, "SAFE", 1), 409);
+	assert_int_equal(set("pos", "--may-use-safety-stock", "yes"), 0);
+	expect_available(shop.key_pos, "SAFE", 2);
+	expect_available(shop.key_web, "SAFE", 0);
+	assert_int_equal(service_sell(&second, shop.key_pos, NULL, "SAFE", 1), 201);
+	assert_int_equal(service_sell(&second, shop.key_web, NULL, "SAFE", 1), 409);
+	shop_expect_row("SAFE", 1, 0);
+	assert_int_equal(set("pos", "--may-use-safety-stock", "no"), 0);
+	expect_available(shop.key_pos, "SAFE", 0);
+}
+
+static void a_setting_that_makes_no_sense_is_refused(void **state)
+{
+	assert_int_equal(set("nobody", "--buffer", "1"), 1);
+	assert_int_equal(set("web", "--buffer", "-2"), 2);
+	assert_int_equal(set("web", "--may-use-safety-stock", "da"), 2);
+	assert_int_equal(service_run(&shop, (const char *const[]){"key", "set", "web", NULL}), 2);
+	assert_int_equal(service_run(&shop, (const char *const[]){"key", "set", "--buffer", "1", NULL}), 2);
+	assert_int_equal(service_run(&shop, (const char *const[]){"key", "list", "web", NULL}), 2);
+	assert_int_equal(service_run(&shop, (const char *const[]){"key", "show", "nobody", NULL}), 1);
+	assert_int_equal(service_run(&shop, (const char *const[]){"key", "show", "--json", NULL}), 0);
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.principal WHERE buffer <> 0 OR may_use_safety_stock"),
+	                 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(what_a_principal_sees_is_what_it_may_sell, shop_audit),
+		cmocka_unit_test_teardown(a_hold_is_committed_on_whatever_rule_came_since, shop_audit),
+		cmocka_unit_test_teardown(a_till_that_may_sells_the_safety_stock, shop_audit),
+		cmocka_unit_test_teardown(a_setting_that_makes_no_sense_is_refused, shop_audit),
+	};
+	return cmocka_run_group_tests(tests, open_two, close_two);
+}
