@@ -1,4 +1,4 @@
-/* The scripts: guard.lua in front of each, cell.lua in front of the three that look into cells.
+/* The scripts: guard.lua in front of each, cell.lua in front of the two that look into cells.
  *
  * Happy path: the first caller of the process concatenates and hashes them. Failure modes: none; a missing file is a
  * broken build (embed_find).
@@ -16,7 +16,7 @@
 static const char *const parts[SCRIPT_COUNT][4] = {
 	[SCRIPT_READ] = {"lua/guard.lua", "lua/read.lua"},
 	[SCRIPT_CAS] = {"lua/guard.lua", "lua/cas.lua"},
-	[SCRIPT_INTEND] = {"lua/guard.lua", "lua/cell.lua", "lua/intend.lua"},
+	[SCRIPT_INTEND] = {"lua/guard.lua", "lua/intend.lua"},
 	[SCRIPT_PUBLISH] = {"lua/guard.lua", "lua/cell.lua", "lua/publish.lua"},
 	[SCRIPT_INVALIDATE] = {"lua/guard.lua", "lua/cell.lua", "lua/invalidate.lua"},
 };
