@@ -54,7 +54,7 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 	int exit_code = 3;
 	if (pg_connect(pg, deadline_ns)) {
 		snprintf(ret_why, 512, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
-	} else if (!migrate_check(pg, deadline_ns, &report, ret_why)) {
+	} else if (!migrate_check_member(pg, deadline_ns, ret_why) || !migrate_check(pg, deadline_ns, &report, ret_why)) {
 		exit_code = 2;
 	} else if (key_load(pg, &arena, deadline_ns, &entries, &count)) {
 		snprintf(ret_why, 512, "the keys cannot be read: %s", pg_error(pg)->message);

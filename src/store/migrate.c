@@ -18,6 +18,7 @@
 
 #define MIGRATE_LOCK "7809650172860721525" /* the epoch's lock, plus one */
 #define SERVER_VERSION_MIN 140000
+#define VALUE_BYTES 160 /* the longest name has 63 bytes, twice as many if all are quotes, and two around them */
 
 /* "sql/0001_stock.sql": 1 and "stock". */
 static bool name_parse(const char *file, int64_t *ret_version, struct text *ret_name)
@@ -37,14 +38,14 @@ static bool fail(const struct pg *pg, const char *what, char ret_why[512])
 	return false;
 }
 
-static bool one_value(struct pg *pg, const char *sql, int64_t deadline_ns, char value[64])
+static bool one_value(struct pg *pg, const char *sql, int64_t deadline_ns, char value[VALUE_BYTES])
 {
 	PGresult *r;
 	char tag[64];
 	if (pg_simple(pg, sql, deadline_ns, &r, tag))
 		return false;
 	CHECK(r && PQntuples(r) == 1);
-	snprintf(value, 64, "%s", PQgetvalue(r, 0, 0));
+	snprintf(value, VALUE_BYTES, "%s", PQgetvalue(r, 0, 0));
 	PQclear(r);
 	return true;
 }
@@ -52,7 +53,7 @@ static bool one_value(struct pg *pg, const char *sql, int64_t deadline_ns, char 
 /* Sets found and known; refuses what could not be migrated or served at all. */
 static bool look(struct pg *pg, int64_t deadline_ns, struct migrate_report *report, char ret_why[512])
 {
-	char value[64];
+	char value[VALUE_BYTES];
 	report->known = 0;
 	for (size_t i = 0; i < embedded_file_count; i++) {
 		int64_t version;
@@ -147,4 +148,21 @@ bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *re
 	}
 	*ret_report = report;
 	return true;
+}
+
+bool migrate_check_member(struct pg *pg, int64_t deadline_ns, char ret_why[512])
+{
+	char user[VALUE_BYTES];
+	if (!one_value(
+			pg,
+			"SELECT CASE WHEN to_regrole('lastunit_service') IS NULL"
+			" OR pg_has_role(to_regrole('lastunit_service'), 'MEMBER') THEN '' ELSE quote_ident(current_user) END",
+			deadline_ns, user))
+		return fail(pg, "cannot ask for the user's roles", ret_why);
+	if (*user)
+		snprintf(ret_why, 512,
+		         "the user %s may not work as lastunit_service: run `GRANT lastunit_service TO %s` in the database, as "
+		         "its owner",
+		         user, user);
+	return !*user;
 }

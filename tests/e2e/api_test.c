@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "lastunit/error.h"
+#include "lib/command.h"
+#include "lib/pg_server.h"
 #include "lib/service.h"
 
 static struct service service;
@@ -91,6 +93,20 @@ static void without_a_redis_it_is_ready_and_says_so(void **state)
 	assert_non_null(strstr(ready.body, "no Redis is configured: every read comes from PostgreSQL"));
 	answer_done(&ready);
 	assert_int_equal(service_stop(&beside), 0);
+}
+
+static void a_serve_whose_user_lacks_the_role_names_the_grant(void **state)
+{
+	char url[600];
+	pg_server_ask(service.database_url, "CREATE ROLE stranger LOGIN");
+	snprintf(url, sizeof url, "%s%cuser=stranger", service.database_url, strchr(service.database_url, '?') ? '&' : '?');
+	struct command serve = command_run((const char *[]){"serve", "--listen", "127.0.0.1:0", "--database-url", url,
+	                                                    NULL},
+	                                   NULL);
+	assert_int_equal(serve.exit_code, 2);
+	assert_non_null(strstr(serve.err, "`GRANT lastunit_service TO stranger`"));
+	command_done(&serve);
+	pg_server_ask(service.database_url, "DROP ROLE stranger");
 }
 
 static void the_front_page_names_every_call(void **state)
@@ -589,6 +605,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operators_pages_need_no_key),
 		cmocka_unit_test(without_a_redis_it_is_ready_and_says_so),
+		cmocka_unit_test(a_serve_whose_user_lacks_the_role_names_the_grant),
 		cmocka_unit_test(the_front_page_names_every_call),
 		cmocka_unit_test(every_problem_has_a_page_and_the_index_names_them_all),
 		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),

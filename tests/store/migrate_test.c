@@ -136,6 +136,20 @@ static void a_login_that_is_no_superuser_may_migrate_and_serve(void **state)
 	pg_free(pg);
 }
 
+static void a_login_that_is_no_member_is_told_the_grant(void **state)
+{
+	char to[200], why[512] = "";
+	assert_true(strlen(url) < sizeof to - 20);
+	snprintf(to, sizeof to, "%s user='till 7'", url);
+	pg_server_ask(url, "CREATE ROLE \"till 7\" LOGIN");
+	struct pg *pg = connected(to);
+	assert_false(migrate_check_member(pg, SOON, why));
+	assert_non_null(strstr(why, "`GRANT lastunit_service TO \"till 7\"`"));
+	pg_server_ask(url, "GRANT lastunit_service TO \"till 7\"");
+	assert_true(migrate_check_member(pg, SOON, why));
+	pg_free(pg);
+}
+
 static void a_newer_database_is_refused(void **state)
 {
 	char why[512] = "";
@@ -206,6 +220,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(two_at_once_do_it_once),
 	STORE_TEST(databases_of_one_cluster_share_the_role),
 	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
+	STORE_TEST(a_login_that_is_no_member_is_told_the_grant),
 	STORE_TEST(a_newer_database_is_refused),
 	STORE_TEST(a_migration_that_fails_leaves_nothing),
 	STORE_TEST(the_service_may_do_what_it_needs_and_no_more),
