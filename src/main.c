@@ -35,6 +35,7 @@ static const struct subcommand subcommands[] = {
 	{"import", cmd_import, "load stock from a CSV file"},
 	{"audit", cmd_audit, "check every promise against the ledger"},
 	{"status", cmd_status, "how the service stands, and what weakens a promise"},
+	{"why", cmd_why, "what a look-up of one SKU would answer, and why"},
 	{"flush", cmd_flush, "close the cache epoch by hand"},
 	{"replay", cmd_replay, "sell a file of real orders through every channel at once"},
 	{"scenario", cmd_scenario, "play race scenarios against a running service"},

@@ -14,7 +14,7 @@
 #include "base/log.h"
 
 #define WHY_BYTES 512
-#define WORD_BYTES_MAX 63
+#define WORD_BYTES_MAX LU_SKU_BYTES_MAX
 #define CONNECT_MS 5000
 #define CONNECT_RETRY_MS 100 /* pg_connect tries no more often */
 
@@ -109,10 +109,11 @@ int cmd_connect(const struct manual *manual, const char *database_url, struct pg
 	return EXIT_OK;
 }
 
-/* Levenshtein, one row at a time. */
-static size_t distance(const char *a, const char *b)
+/* One row at a time. */
+size_t cmd_distance(const char *a, const char *b)
 {
 	size_t row[WORD_BYTES_MAX + 1], size = strlen(b);
+	CHECK(size <= WORD_BYTES_MAX);
 	for (size_t j = 0; j <= size; j++)
 		row[j] = j;
 	for (size_t i = 1; a[i - 1]; i++) {
@@ -138,8 +139,7 @@ const char *cmd_nearest(const char *word, const char *const *names)
 	if (size > WORD_BYTES_MAX)
 		return NULL;
 	for (; *names; names++) {
-		CHECK(strlen(*names) <= WORD_BYTES_MAX);
-		size_t edits = size >= 2 && strncmp(*names, word, size) == 0 ? 1 : distance(word, *names);
+		size_t edits = size >= 2 && strncmp(*names, word, size) == 0 ? 1 : cmd_distance(word, *names);
 		if (edits < best) {
 			best = edits;
 			nearest = *names;

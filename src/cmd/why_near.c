@@ -1,0 +1,99 @@
+/* There is no such SKU: which ones could be meant? (why.h)
+ *
+ * Happy path: codes that begin with what was asked for, twins that differ in case only, codes a few edits away; the
+ * nearest first. Failure modes: among a million codes only those that share a beginning or an end are looked at.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "cmd/why.h"
+
+#define WINDOW_BYTES 3 /* a code this much longer or shorter is another one */
+#define CANDIDATES_MAX 20000
+
+/* lower() by the database's own rules, which know more letters than the column's. */
+static const struct pg_statement candidates = {
+	"why_candidates",
+	"SELECT s.code, lower(s.code COLLATE \"default\") = w.word FROM sku s, (SELECT lower($1 COLLATE \"default\")) w(word)"
+	" WHERE octet_length(s.code) BETWEEN octet_length($1) - $2 AND octet_length($1) + $2"
+	" AND (left(lower(s.code COLLATE \"default\"), 2) = left(w.word, 2)"
+	"      OR right(lower(s.code COLLATE \"default\"), 3) = right(w.word, 3)) LIMIT $3"};
+
+/* By the index on code: what begins so lies behind it. */
+static const struct pg_statement longer =
+	{"why_longer",
+     "SELECT n.code FROM (SELECT s.code FROM sku s WHERE s.code > $1 ORDER BY s.code LIMIT $2) n"
+     " WHERE starts_with(n.code, $1)"};
+
+struct candidate {
+	struct text sku;
+	size_t edits; /* 0: a twin */
+};
+
+static int by_edits(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	return x->edits != y->edits ? (x->edits < y->edits ? -1 : 1) : text_compare(x->sku, y->sku);
+}
+
+static const char *lowered(struct arena *arena, struct text text)
+{
+	char *copy = arena_alloc(arena, text.size + 1);
+	for (size_t i = 0; i < text.size; i++)
+		copy[i] = (char)tolower((unsigned char)text.data[i]);
+	return copy;
+}
+
+static void keep(struct why *why, struct text sku, const char *reason)
+{
+	for (size_t i = 0; i < why->near_count; i++)
+		if (text_equal(why->near[i].sku, sku))
+			return;
+	if (why->near_count == WHY_NEAR_MAX)
+		return;
+	why->near[why->near_count++] = (struct why_near){arena_text(why->arena, sku), reason};
+}
+
+static void keep_nearest(struct why *why, const PGresult *r, struct arena *scratch)
+{
+	size_t count = (size_t)PQntuples(r), edits_max = why->sku.size < 4 ? 1 : why->sku.size < 12 ? 2 : 3;
+	struct candidate *found = ARENA_ARRAY(scratch, count, struct candidate);
+	const char *word = lowered(scratch, why->sku);
+	for (size_t i = 0; i < count; i++) {
+		found[i].sku = pg_get_text(r, (int)i, 0, scratch);
+		found[i].edits = pg_get_bool(r, (int)i, 1) ? 0 : cmd_distance(word, lowered(scratch, found[i].sku));
+	}
+	if (count)
+		qsort(found, count, sizeof *found, by_edits);
+	for (size_t i = 0; i < count && found[i].edits <= edits_max; i++)
+		keep(why, found[i].sku, found[i].edits ? "similar" : "differs in case only: codes are case-sensitive");
+}
+
+enum lu_error why_look_near(struct why *why, struct pg *pg)
+{
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL, *more __attribute__((cleanup(pg_clear))) = NULL;
+	struct pg_params params;
+	pg_params_init(&params, why->arena);
+	pg_add_text(&params, why->sku);
+	pg_add_int8(&params, WINDOW_BYTES);
+	pg_add_int8(&params, CANDIDATES_MAX);
+	enum lu_error error = pg_query(pg, &candidates, &params, deadline_in_ms(WHY_ASK_MS), &r);
+	if (error)
+		return error;
+	why->near = ARENA_ARRAY(why->arena, WHY_NEAR_MAX, struct why_near);
+	struct arena scratch;
+	arena_init(&scratch, 1 << 16);
+	keep_nearest(why, r, &scratch);
+	arena_done(&scratch);
+	pg_params_init(&params, why->arena);
+	pg_add_text(&params, why->sku);
+	pg_add_int8(&params, WHY_NEAR_MAX);
+	error = pg_query(pg, &longer, &params, deadline_in_ms(WHY_ASK_MS), &more);
+	for (int i = 0; !error && i < PQntuples(more); i++)
+		keep(why, pg_get_text(more, i, 0, why->arena), "begins with it");
+	return error;
+}
