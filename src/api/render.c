@@ -267,10 +267,9 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
 	json_object_close(w);
 }
 
-void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
+static void ledger_members(struct json_writer *w, const struct ledger_row *row)
 {
 	const struct ledger_entry *entry = &row->entry;
-	json_object_open(w);
 	member_int(w, "version", entry->version);
 	member_string(w, "kind", ledger_kind_name(entry->kind));
 	member_int(w, "on_hand_delta", entry->on_hand_delta);
@@ -282,6 +281,20 @@ void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
 	member_text(w, "reference", entry->reference);
 	member_id(w, "operation_id", &entry->operation_id);
 	member_time(w, "at", row->at_us);
+}
+
+void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
+{
+	json_object_open(w);
+	ledger_members(w, row);
+	json_object_close(w);
+}
+
+void render_change(struct json_writer *w, struct text sku, const struct ledger_row *row)
+{
+	json_object_open(w);
+	member_text(w, "sku", sku);
+	ledger_members(w, row);
 	json_object_close(w);
 }
 

@@ -35,6 +35,8 @@ struct sku_names {
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
                 const struct sku_names *names, const struct principal *principal);
 void render_ledger_row(struct json_writer *w, const struct ledger_row *row);
+/* The same with its SKU in front: an entry of the change feed. */
+void render_change(struct json_writer *w, struct text sku, const struct ledger_row *row);
 
 /* The answer to an operation that was not refused, SKU_PUT excepted. */
 void render_verdict(struct json_writer *w, const struct operation *operation);

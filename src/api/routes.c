@@ -32,6 +32,7 @@ static const struct route routes[] = {
 	{GET,  "/v1/skus/{sku}",                  SCOPE_READ,  sku_get},
 	{GET,  "/v1/skus",                        SCOPE_READ,  sku_list},
 	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
+	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
 	{GET,  "/healthz",                        0,           health_get},
 	{GET,  "/readyz",                         0,           ready_get},
 	{GET,  "/metrics",                        0,           metrics_get},

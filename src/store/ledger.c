@@ -48,25 +48,25 @@ enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns)
 	return pg_pipe_take_done(pg, deadline_ns);
 }
 
-static struct ledger_row row_get(const PGresult *r, int i, struct arena *arena)
+struct ledger_row ledger_get(const PGresult *r, int i, int column, struct arena *arena)
 {
 	return (struct ledger_row){
 		.entry =
 			{
-				.sku_id = pg_get_int(r, i, 0),
-				.version = pg_get_int(r, i, 1),
-				.kind = (enum ledger_kind)pg_get_int(r, i, 2),
-				.on_hand_delta = pg_get_int(r, i, 3),
-				.reserved_delta = pg_get_int(r, i, 4),
-				.on_hand_after = pg_get_int(r, i, 5),
-				.reserved_after = pg_get_int(r, i, 6),
-				.channel = (enum channel)pg_get_int(r, i, 7),
-				.principal_id = pg_get_int(r, i, 8),
-				.reference = pg_get_text(r, i, 9, arena),
-				.operation_id = pg_get_uuid(r, i, 10),
+				.sku_id = pg_get_int(r, i, column),
+				.version = pg_get_int(r, i, column + 1),
+				.kind = (enum ledger_kind)pg_get_int(r, i, column + 2),
+				.on_hand_delta = pg_get_int(r, i, column + 3),
+				.reserved_delta = pg_get_int(r, i, column + 4),
+				.on_hand_after = pg_get_int(r, i, column + 5),
+				.reserved_after = pg_get_int(r, i, column + 6),
+				.channel = (enum channel)pg_get_int(r, i, column + 7),
+				.principal_id = pg_get_int(r, i, column + 8),
+				.reference = pg_get_text(r, i, column + 9, arena),
+				.operation_id = pg_get_uuid(r, i, column + 10),
 			},
-		.at_us = pg_get_time(r, i, 11),
-		.principal = pg_get_text(r, i, 12, arena),
+		.at_us = pg_get_time(r, i, column + 11),
+		.principal = pg_get_text(r, i, column + 12, arena),
 	};
 }
 
@@ -76,10 +76,7 @@ enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, i
 	/* No entry behind `after`: one row with only the SKU, which tells an end from an unknown code. */
 	static const struct pg_statement statement = {
 		"ledger_page",
-		"SELECT s.id, l.version, l.kind, l.on_hand_delta, l.reserved_delta, l.on_hand_after, l.reserved_after,"
-		" l.channel, l.principal_id, l.reference, l.operation_id, l.at,"
-		" (SELECT p.name FROM principal p WHERE p.id = l.principal_id)"
-		" FROM sku s LEFT JOIN LATERAL (SELECT * FROM ledger e WHERE e.sku_id = s.id AND e.version > $2"
+		"SELECT " LEDGER_COLUMNS("l") " FROM sku s LEFT JOIN LATERAL (SELECT * FROM ledger e WHERE e.sku_id = s.id AND e.version > $2"
 		" ORDER BY e.version LIMIT $3) l ON true WHERE s.code = $1",
 	};
 	struct pg_params p;
@@ -98,7 +95,7 @@ enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, i
 	*ret_rows = ARENA_ARRAY(arena, count, struct ledger_row);
 	*ret_count = count;
 	for (int i = 0; i < (int)count; i++)
-		(*ret_rows)[i] = row_get(r, i, arena);
+		(*ret_rows)[i] = ledger_get(r, i, 0, arena);
 	PQclear(r);
 	return LU_OK;
 }

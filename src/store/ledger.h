@@ -13,6 +13,14 @@ struct ledger_row {
 	struct text principal; /* its name; data NULL: none */
 	int64_t at_us;
 };
+/* The columns of a ledger_row from `table`, and reading them from `column` on; for this folder. */
+#define LEDGER_COLUMNS(table)                                                                                     \
+	table ".sku_id, " table ".version, " table ".kind, " table ".on_hand_delta, " table ".reserved_delta, " table \
+		  ".on_hand_after, " table ".reserved_after, " table ".channel, " table ".principal_id, " table           \
+		  ".reference, " table ".operation_id, " table ".at, (SELECT p.name FROM principal p WHERE p.id = " table \
+		  ".principal_id)"
+struct ledger_row ledger_get(const PGresult *r, int row, int column, struct arena *arena);
+
 /* One SKU's entries with version > after, at most limit. *ret_known false: no such SKU. */
 enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, int64_t after, size_t limit,
                           int64_t deadline_ns, struct ledger_row **ret_rows, size_t *ret_count, bool *ret_known)

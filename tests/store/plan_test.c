@@ -7,6 +7,7 @@
  */
 #include "store/checkout.h"
 #include "store/epoch.h"
+#include "store/feed.h"
 #include "store/idempotency.h"
 #include "store/key.h"
 #include "store/ledger.h"
@@ -63,6 +64,13 @@ static void prepare_all(struct pg *pg)
 	ok(pg, checkout_page(pg, &arena, code, 0, NULL, 5, SOON, &sold, &count));
 	ok(pg, ledger_page(pg, &arena, code, 0, 5, SOON, &ledger, &count, &known));
 	ok(pg, idempotency_prune(pg, 5, SOON, &count));
+	const struct feed_position behind = {.xid = number};
+	struct feed_state state;
+	struct feed_row *feed;
+	struct feed_change *changes;
+	ok(pg, feed_look(pg, &arena, SOON, &state));
+	ok(pg, feed_page(pg, &arena, &behind, 5, SOON, &state, &feed, &count));
+	ok(pg, feed_changes(pg, &arena, &behind, 5, SOON, &state, &changes, &count, &known));
 }
 
 /* Tables of one row, which have no better plan than to read it. */
@@ -120,7 +128,7 @@ static void check_plans(struct pg *pg, const char *when)
 		" THEN '(' || array_to_string(array_fill('NULL'::text, ARRAY[cardinality(parameter_types)]), ',')"
 		" || ')' ELSE '' END), name FROM pg_prepared_statements WHERE statement ~ '^(SELECT|WITH|INSERT|UPDATE|DELETE)'");
 	assert_int_equal(PQresultStatus(all), PGRES_TUPLES_OK);
-	assert_true(PQntuples(all) >= 28);
+	assert_true(PQntuples(all) >= 31);
 	int flaws = 0;
 	for (int i = 0; i < PQntuples(all); i++) {
 		PGresult *plan = PQexec(conn, PQgetvalue(all, i, 0));
@@ -157,6 +165,8 @@ static void check_pages(struct pg *pg)
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE reservation_page_reference(NULL, NULL, NULL, NULL, NULL, NULL)",
 	                      "reservation_by_reference"));
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE checkout_page(NULL, NULL, NULL, NULL)", "checkout_by_reference"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE feed_page(NULL, NULL, NULL, NULL)", "ledger_by_xid"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE feed_changes(NULL, NULL, NULL, NULL)", "ledger_by_xid"));
 }
 
 /* n SKUs, each with a reservation that is live, one that has ended, a sale, an entry and a key. */
