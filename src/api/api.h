@@ -12,8 +12,8 @@
 
 struct api;
 
-/* Borrows the inventory. Never fails. */
-struct api *api_new(struct inventory *inventory);
+/* Borrows both. Never fails. */
+struct api *api_new(const struct config *config, struct inventory *inventory);
 void api_free(struct api *api);
 /* The table of routes; constant. */
 const struct router *api_router(const struct api *api);

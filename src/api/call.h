@@ -16,6 +16,7 @@
 
 /* What each loop has of its own: server_loop_context(). */
 struct api_loop {
+	const struct config *config;
 	struct inventory *inventory;
 	struct reader *reader;
 	struct buffer out; /* the answer being written; request_reply copies it */

@@ -63,12 +63,17 @@ static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
 
 void render_availability(struct json_writer *w, const struct lookup_item *item, const struct principal *principal)
 {
+	render_availability_open(w, item, principal);
+	json_object_close(w);
+}
+
+void render_availability_open(struct json_writer *w, const struct lookup_item *item, const struct principal *principal)
+{
 	const struct figures *figures = &item->figures;
 	json_object_open(w);
 	member_text(w, "sku", item->sku);
 	if (!item->known) {
 		member_string(w, "status", "unknown");
-		json_object_close(w);
 		return;
 	}
 	int64_t available = figures_available(figures, principal);
@@ -83,7 +88,6 @@ void render_availability(struct json_writer *w, const struct lookup_item *item, 
 	member_int(w, "version", figures->version);
 	if (item->source == LOOKUP_STALE)
 		member_bool(w, "stale", true);
-	json_object_close(w);
 }
 
 static char *put_digits(char *to, int64_t value)

@@ -14,6 +14,8 @@
 
 /* {"sku", "status", "available", "held", "tracked", "version"} [, "stale": true]; {"sku", "status": "unknown"}. */
 void render_availability(struct json_writer *w, const struct lookup_item *item, const struct principal *principal);
+/* The same with members of the caller behind: close the object. */
+void render_availability_open(struct json_writer *w, const struct lookup_item *item, const struct principal *principal);
 /* `"version.available.held"`, quotes included: everything the body depends on beside the SKU, so that it stays a strong
  * validator even when a restored database gives a version out again. Returns its length. */
 #define ETAG_BYTES_MAX 72

@@ -6,6 +6,7 @@
 #include "api/call.h"
 #include "api/handlers.h"
 #include "base/check.h"
+#include "channels/handlers.h"
 
 #define GET HTTP_METHOD_GET
 #define POST HTTP_METHOD_POST
@@ -31,8 +32,9 @@ static const struct route routes[] = {
 	{PUT,  "/v1/skus/{sku}",                  SCOPE_STOCK, sku_put},
 	{GET,  "/v1/skus/{sku}",                  SCOPE_READ,  sku_get},
 	{GET,  "/v1/skus",                        SCOPE_READ,  sku_list},
-	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
 	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
+	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
+	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{GET,  "/healthz",                        0,           health_get},
 	{GET,  "/readyz",                         0,           ready_get},
 	{GET,  "/metrics",                        0,           metrics_get},
@@ -45,13 +47,15 @@ static const struct route routes[] = {
 static const struct router router = {routes, sizeof routes / sizeof *routes};
 
 struct api {
+	const struct config *config;
 	struct inventory *inventory;
 };
 
-struct api *api_new(struct inventory *inventory)
+struct api *api_new(const struct config *config, struct inventory *inventory)
 {
 	struct api *api = calloc(1, sizeof *api);
 	CHECK(api);
+	api->config = config;
 	api->inventory = inventory;
 	return api;
 }
@@ -71,6 +75,7 @@ static void *loop_start(struct server_loop *server_loop, void *context)
 	struct api *api = context;
 	struct api_loop *loop = calloc(1, sizeof *loop);
 	CHECK(loop);
+	loop->config = api->config;
 	loop->inventory = api->inventory;
 	loop->reader = reader_new(api->inventory, server_loop_base(server_loop), server_loop_mailbox(server_loop));
 	return loop;

@@ -91,7 +91,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 		return cmd_fail(&manual, code, "%s", why);
 	log_weaknesses(inventory_weaknesses(inventory));
 	auth_use(keyring);
-	struct api *api = api_new(inventory);
+	struct api *api = api_new(config, inventory);
 	struct server *server = server_start(config, api_router(api), api_hooks(api), &server_why);
 	if (server) {
 		printf("ready http://%s\n", server_address(server));

@@ -1,0 +1,9 @@
+/* The handlers of the channels' routes (the table is api/routes.c). */
+#ifndef CHANNELS_HANDLERS_H
+#define CHANNELS_HANDLERS_H
+
+#include "http/request.h"
+
+void mcp_post(struct request *request); /* mcp.c */
+
+#endif

@@ -1,0 +1,347 @@
+/* MCP: `POST /mcp`, JSON only, without sessions, for agents of both eras of the protocol.
+ *
+ * Happy path: who asks, one JSON-RPC request, its era, its method; a tool call goes on in mcp_tools.c and replies later.
+ * Failure modes, in the order in which they are looked for: a page of another site (403), no key (401), not JSON,
+ * not one JSON-RPC request, headers that do not say what the body says, a version or a method that is not spoken here.
+ * A notification is taken and forgotten. A client that leaves changes nothing: what it asked for is decided all the same,
+ * and the offer it brought tells it the outcome when it asks again.
+ */
+#include "channels/mcp.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+#include "channels/handlers.h"
+#include "channels/origin.h"
+#include "http/auth.h"
+#include "http/problem.h"
+
+#define VERSION_MODERN "2026-07-28"
+#define VERSION_META "io.modelcontextprotocol/protocolVersion"
+#define LIST_TTL_MS 3600000 /* the tools change with the binary only */
+
+/* Newest first. */
+static const char *const legacy_versions[] = {"2025-11-25", "2025-06-18", "2025-03-26"};
+#define LEGACY_COUNT (sizeof legacy_versions / sizeof *legacy_versions)
+
+static const char instructions[] =
+	"One authoritative stock count. find_products and check_stock only look: they reserve nothing, and what they show may "
+	"be gone a moment later. hold takes units off sale for a few minutes, all of them or none; buy makes a held cart a "
+	"sale; release_hold gives it back. Never tell a person that something is theirs before hold or buy said so.";
+
+static bool is_legacy(struct text version)
+{
+	for (size_t i = 0; i < LEGACY_COUNT; i++)
+		if (text_equal(version, text_of(legacy_versions[i])))
+			return true;
+	return false;
+}
+
+static struct text string_member(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	return json_is_string(value) ? json_text(value) : (struct text){0};
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+static void put_id(struct json_writer *w, const json_t *id)
+{
+	json_key(w, "id");
+	if (json_is_string(id)) {
+		json_put_text(w, json_text(id));
+	} else if (json_is_integer(id)) {
+		json_put_int(w, json_integer_value(id));
+	} else {
+		json_put_null(w);
+	}
+}
+
+static void put_server_info(struct json_writer *w)
+{
+	json_object_open(w);
+	json_key(w, "name");
+	json_put_string(w, "lastunit");
+	json_key(w, "title");
+	json_put_string(w, "Lastunit: one stock count for every sales channel");
+	json_key(w, "version");
+	json_put_string(w, "1.0.0");
+	json_object_close(w);
+}
+
+struct json_writer mcp_result_open(struct mcp *mcp)
+{
+	struct json_writer w = json_writer(loop_out(loop_of(mcp->turn.request)));
+	json_object_open(&w);
+	json_key(&w, "jsonrpc");
+	json_put_string(&w, "2.0");
+	put_id(&w, mcp->id);
+	json_key(&w, "result");
+	json_object_open(&w);
+	if (mcp->modern) {
+		json_key(&w, "resultType");
+		json_put_string(&w, "complete");
+		json_key(&w, "_meta");
+		json_object_open(&w);
+		json_key(&w, "io.modelcontextprotocol/serverInfo");
+		put_server_info(&w);
+		json_object_close(&w);
+	}
+	return w;
+}
+
+void mcp_result_send(struct mcp *mcp, struct json_writer *w)
+{
+	json_object_close(w);
+	json_object_close(w);
+	request_reply_json(mcp->turn.request, 200, w->out);
+}
+
+/* `requested` data NULL: an error without data. */
+static void reply_error(struct mcp *mcp, int status, int code, struct text message, struct text requested)
+{
+	struct json_writer w = json_writer(loop_out(loop_of(mcp->turn.request)));
+	json_object_open(&w);
+	json_key(&w, "jsonrpc");
+	json_put_string(&w, "2.0");
+	put_id(&w, mcp->id);
+	json_key(&w, "error");
+	json_object_open(&w);
+	json_key(&w, "code");
+	json_put_int(&w, code);
+	json_key(&w, "message");
+	json_put_text(&w, message);
+	if (requested.data) {
+		json_key(&w, "data");
+		json_object_open(&w);
+		json_key(&w, "supported");
+		json_array_open(&w);
+		json_put_string(&w, VERSION_MODERN);
+		for (size_t i = 0; i < LEGACY_COUNT; i++)
+			json_put_string(&w, legacy_versions[i]);
+		json_array_close(&w);
+		json_key(&w, "requested");
+		json_put_text(&w, requested);
+		json_object_close(&w);
+	}
+	json_object_close(&w);
+	json_object_close(&w);
+	request_reply_json(mcp->turn.request, status, w.out);
+}
+
+void mcp_error(struct mcp *mcp, int status, int code, struct text message)
+{
+	reply_error(mcp, status, code, message, (struct text){0});
+}
+
+/* --- methods ------------------------------------------------------------------------------------------------------ */
+
+static void put_capabilities(struct json_writer *w)
+{
+	json_key(w, "capabilities");
+	json_put_raw(w, TEXT("{\"tools\":{}}"));
+}
+
+/* How long a client may keep an answer, which is the same for everybody. */
+static void put_caching(struct json_writer *w)
+{
+	json_key(w, "ttlMs");
+	json_put_int(w, LIST_TTL_MS);
+	json_key(w, "cacheScope");
+	json_put_string(w, "public");
+}
+
+static void put_instructions(struct json_writer *w)
+{
+	json_key(w, "instructions");
+	json_put_string(w, instructions);
+}
+
+static void discover(struct mcp *mcp)
+{
+	struct json_writer w = mcp_result_open(mcp);
+	json_key(&w, "supportedVersions");
+	json_array_open(&w);
+	json_put_string(&w, VERSION_MODERN);
+	json_array_close(&w);
+	put_capabilities(&w);
+	put_instructions(&w);
+	put_caching(&w);
+	mcp_result_send(mcp, &w);
+}
+
+static void initialize(struct mcp *mcp)
+{
+	struct text theirs = string_member(mcp->params, "protocolVersion");
+	struct json_writer w = mcp_result_open(mcp);
+	json_key(&w, "protocolVersion");
+	json_put_text(&w, is_legacy(theirs) ? theirs : text_of(legacy_versions[0]));
+	put_capabilities(&w);
+	json_key(&w, "serverInfo");
+	put_server_info(&w);
+	put_instructions(&w);
+	mcp_result_send(mcp, &w);
+}
+
+static void ping(struct mcp *mcp)
+{
+	struct json_writer w = mcp_result_open(mcp);
+	mcp_result_send(mcp, &w);
+}
+
+static void tools_list(struct mcp *mcp)
+{
+	struct json_writer w = mcp_result_open(mcp);
+	mcp_tools_list(&w);
+	if (mcp->modern)
+		put_caching(&w);
+	mcp_result_send(mcp, &w);
+}
+
+static const struct {
+	const char *name;
+	bool modern, legacy;
+	void (*run)(struct mcp *mcp);
+} methods[] = {
+	{"server/discover", true, false, discover}, {"initialize", false, true, initialize},    {"ping", false, true, ping},
+	{"tools/list", true, true, tools_list},     {"tools/call", true, true, mcp_tools_call},
+};
+
+static void dispatch(struct mcp *mcp, struct text method)
+{
+	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+		if (!text_equal(method, text_of(methods[i].name)) || !(mcp->modern ? methods[i].modern : methods[i].legacy))
+			continue;
+		methods[i].run(mcp);
+		return;
+	}
+	mcp_error(mcp, 404, JSONRPC_METHOD_NOT_FOUND, TEXT("There is no such method."));
+}
+
+/* --- the modern era's headers ------------------------------------------------------------------------------------- */
+
+/* A header that does not fit into ASCII comes as =?base64?…?=. */
+static struct text header_decode(struct arena *arena, struct text value)
+{
+	static const char open[] = "=?base64?", close[] = "?=";
+	size_t open_size = sizeof open - 1, close_size = sizeof close - 1;
+	if (value.size < open_size + close_size || memcmp(value.data, open, open_size) != 0 ||
+	    memcmp(value.data + value.size - close_size, close, close_size) != 0)
+		return value;
+	struct text coded = {value.data + open_size, value.size - open_size - close_size};
+	unsigned char *bytes = arena_alloc(arena, coded.size + 1);
+	int size = EVP_DecodeBlock(bytes, (const unsigned char *)coded.data, (int)coded.size);
+	if (size < 0)
+		return value;
+	for (size_t i = coded.size; i && coded.data[i - 1] == '='; i--)
+		size--;
+	return (struct text){(char *)bytes, (size_t)size};
+}
+
+static bool header_says(const struct mcp *mcp, const char *name, struct text body)
+{
+	struct text value;
+	return request_header(mcp->turn.request, name, &value) && body.data &&
+	       text_equal(header_decode(mcp->turn.arena, value), body);
+}
+
+/* False: replied. */
+static bool check_modern(struct mcp *mcp, struct text method)
+{
+	const json_t *meta = json_object_get(mcp->params, "_meta");
+	struct text version = string_member(meta, VERSION_META);
+	if (!version.data || !json_is_object(json_object_get(meta, "io.modelcontextprotocol/clientCapabilities"))) {
+		mcp_error(mcp, 400, JSONRPC_INVALID_PARAMS,
+		          TEXT("params._meta must carry io.modelcontextprotocol/protocolVersion and "
+		               "io.modelcontextprotocol/clientCapabilities."));
+		return false;
+	}
+	const char *wrong = !header_says(mcp, "MCP-Protocol-Version", version) ? "MCP-Protocol-Version"
+	                    : !header_says(mcp, "Mcp-Method", method)          ? "Mcp-Method"
+	                    : text_equal(method, TEXT("tools/call")) &&
+	                            !header_says(mcp, "Mcp-Name", string_member(mcp->params, "name"))
+	                        ? "Mcp-Name"
+	                        : NULL;
+	if (wrong) {
+		mcp_error(mcp, 400, MCP_HEADER_MISMATCH,
+		          arena_printf(mcp->turn.arena, "The header %s is missing or does not say what the body says.", wrong));
+		return false;
+	}
+	if (!text_equal(version, TEXT(VERSION_MODERN))) {
+		reply_error(mcp, 400, MCP_UNSUPPORTED_VERSION, TEXT("This version of the protocol is not spoken here."),
+		            version);
+		return false;
+	}
+	return true;
+}
+
+/* --- one request -------------------------------------------------------------------------------------------------- */
+
+/* False: replied. */
+static bool check_caller(struct request *request, bool *ret_anonymous)
+{
+	struct text ignored;
+	const char *why;
+	enum lu_error error;
+	const char *key = loop_of(request)->config->public_mcp;
+	*ret_anonymous = *key && !request_header(request, "Authorization", &ignored);
+	if (*ret_anonymous)
+		error = auth_as(request, text_of(key), SCOPE_READ, &why);
+	else
+		error = auth_check(request, SCOPE_READ, &why);
+	if (error)
+		problem_reply(request, error, text_of(why));
+	return !error;
+}
+
+static void reply_parse_error(struct mcp *mcp, enum lu_error error, const char *why)
+{
+	struct text sentence = why ? text_of(why) : (struct text){0};
+	if (error == LU_MALFORMED_REQUEST)
+		mcp_error(mcp, 400, JSONRPC_PARSE_ERROR, sentence.size ? sentence : TEXT("The body is not JSON."));
+	else
+		problem_reply(mcp->turn.request, error, sentence);
+}
+
+/* One request or notification with a method, and an id that can be echoed. */
+static bool is_jsonrpc(const json_t *body)
+{
+	const json_t *id = json_object_get(body, "id"), *params = json_object_get(body, "params");
+	return text_equal(string_member(body, "jsonrpc"), TEXT("2.0")) && string_member(body, "method").data &&
+	       (!id || json_is_string(id) || json_is_integer(id)) && (!params || json_is_object(params));
+}
+
+void mcp_post(struct request *request)
+{
+	bool anonymous;
+	if (!origin_check(request) || !check_caller(request, &anonymous))
+		return;
+	struct mcp *mcp = ARENA_NEW(request_arena(request), struct mcp);
+	turn_init(&mcp->turn, request);
+	mcp->anonymous = anonymous;
+	json_t *body;
+	const char *why = NULL;
+	enum lu_error error = request_json(request, &body, &why);
+	if (error) {
+		reply_parse_error(mcp, error, why);
+		return;
+	}
+	if (!is_jsonrpc(body)) {
+		mcp_error(mcp, 400, JSONRPC_INVALID_REQUEST, TEXT("Send one JSON-RPC 2.0 request; batches are not taken."));
+		return;
+	}
+	mcp->id = json_object_get(body, "id");
+	mcp->params = json_object_get(body, "params");
+	struct text method = string_member(body, "method"), version;
+	if (!mcp->id) {
+		request_reply(request, 202, "application/json", (struct text){0});
+		return;
+	}
+	/* Never by Mcp-Method: some send it on the legacy wire, too. */
+	mcp->modern = json_object_get(json_object_get(mcp->params, "_meta"), VERSION_META) ||
+	              (request_header(request, "MCP-Protocol-Version", &version) && !is_legacy(version));
+	if (!mcp->modern || check_modern(mcp, method))
+		dispatch(mcp, method);
+}

@@ -1,0 +1,37 @@
+/* MCP between its two files: the protocol (mcp.c) and the tools (mcp_tools.c). Source: Model Context Protocol, revisions
+ * 2026-07-28 ("modern": stateless, every request says its version) and 2025-11-25 and before ("legacy": a handshake).
+ * Thread: the loop's.
+ */
+#ifndef CHANNELS_MCP_H
+#define CHANNELS_MCP_H
+
+#include "channels/turn.h"
+
+/* One JSON-RPC request; in the HTTP request's arena. */
+struct mcp {
+	struct turn turn; /* first */
+	const json_t *id;
+	const json_t *params;
+	bool modern;
+	bool anonymous; /* acts by the key of --public-mcp */
+};
+
+#define JSONRPC_PARSE_ERROR (-32700)
+#define JSONRPC_INVALID_REQUEST (-32600)
+#define JSONRPC_METHOD_NOT_FOUND (-32601)
+#define JSONRPC_INVALID_PARAMS (-32602)
+#define MCP_HEADER_MISMATCH (-32020)
+#define MCP_UNSUPPORTED_VERSION (-32022)
+
+/* {"jsonrpc", "id", "result": { … : add members, then mcp_result_send(). */
+struct json_writer mcp_result_open(struct mcp *mcp);
+void mcp_result_send(struct mcp *mcp, struct json_writer *w);
+/* Replies with a JSON-RPC error. */
+void mcp_error(struct mcp *mcp, int status, int code, struct text message);
+
+/* The member `tools` of tools/list; no trailing comma. */
+void mcp_tools_list(struct json_writer *w);
+/* tools/call: replies, now or later. */
+void mcp_tools_call(struct mcp *mcp);
+
+#endif

@@ -1,0 +1,18 @@
+/* Whether a request that a browser may have made was made by a page of ours.
+ *
+ * A page of another site can make its visitor's browser send requests here, and by rebinding a name of its own to our
+ * address even read the answers. Such a request carries the other site's name in Host or in Origin. Used by endpoints
+ * that answer without a key or to agents on the same machine (MCP: "DNS rebinding protection").
+ */
+#ifndef CHANNELS_ORIGIN_H
+#define CHANNELS_ORIGIN_H
+
+#include "http/request.h"
+
+/* Host must be the host of --public-url or, where that is not given, a loopback name if this service listens on a loopback
+ * address, anything otherwise. Origin, if there is one, must be that host. False: 403 was replied. */
+bool origin_check(struct request *request) LU_MUST_CHECK;
+/* The rule, for tests. Texts of size 0: not given; `host` is the field's value, `origin` too. */
+bool origin_allowed(struct text public_url, struct text listen, struct text host, struct text origin);
+
+#endif

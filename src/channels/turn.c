@@ -1,0 +1,95 @@
+/* Turns. Failure modes: what is refused at once comes to on_done like everything else, but from the loop's mailbox's
+ * caller: from inside the call. A channel may therefore do nothing behind it. */
+#include "channels/turn.h"
+
+#include "api/render.h"
+#include "base/check.h"
+#include "http/auth.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+void turn_init(struct turn *turn, struct request *request)
+{
+	*turn = (struct turn){.request = request, .arena = request_arena(request)};
+}
+
+static void finish(struct turn *turn, enum lu_error error, struct text detail)
+{
+	turn->error = error;
+	turn->detail = detail;
+	turn->on_done(turn);
+}
+
+/* --- search ------------------------------------------------------------------------------------------------------- */
+
+/* On a loader's thread. */
+static enum lu_error search(struct query *query, struct pg *pg)
+{
+	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	return search_products(pg, query->arena, turn->said, turn->limit, query->deadline_ns, &turn->products,
+	                       &turn->product_count);
+}
+
+static void on_searched(struct ask *ask)
+{
+	finish(CONTAINER(ask, struct turn, ask), ask->query.error, (struct text){0});
+}
+
+void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn))
+{
+	turn->on_done = on_done;
+	turn->said = said;
+	turn->limit = limit;
+	ask_init(&turn->ask, turn->request);
+	turn->ask.on_error = on_searched;
+	ask_run(&turn->ask, search, on_searched);
+}
+
+/* --- look-up ------------------------------------------------------------------------------------------------------ */
+
+static void on_looked_up(struct lookup *lookup)
+{
+	finish(CONTAINER(lookup, struct turn, lookup), lookup->error, (struct text){0});
+}
+
+void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn))
+{
+	CHECK(count && count <= LU_LOOKUP_MAX);
+	turn->on_done = on_done;
+	turn->items = ARENA_ARRAY(turn->arena, count, struct lookup_item);
+	turn->item_count = count;
+	for (size_t i = 0; i < count; i++)
+		turn->items[i].sku = skus[i];
+	turn->lookup = (struct lookup){.arena = turn->arena,
+	                               .deadline_ns = request_deadline_ns(turn->request),
+	                               .items = turn->items,
+	                               .item_count = count,
+	                               .on_done = on_looked_up};
+	reader_lookup(loop_of(turn->request)->reader, &turn->lookup);
+}
+
+/* --- operation ---------------------------------------------------------------------------------------------------- */
+
+struct operation *turn_operation(struct turn *turn, enum operation_kind kind)
+{
+	call_init(&turn->call, turn->request, kind, turn->arena);
+	return &turn->call.operation;
+}
+
+static void on_decided(struct call *call)
+{
+	const struct verdict *verdict = &call->operation.verdict;
+	finish(CONTAINER(call, struct turn, call), verdict->error,
+	       verdict->error ? verdict_detail(call->operation.arena, verdict) : (struct text){0});
+}
+
+void turn_operate(struct turn *turn, struct text key, void (*on_done)(struct turn *turn))
+{
+	struct text detail;
+	turn->on_done = on_done;
+	turn->call.operation.key = key;
+	turn->call.operation.client_key = key.size > 0;
+	enum lu_error error = call_submit(&turn->call, on_decided, &detail);
+	if (error)
+		finish(turn, error, detail);
+}

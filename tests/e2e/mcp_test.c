@@ -1,0 +1,265 @@
+/* Agents over MCP: both eras on the wire, the tools, and what models get wrong.
+ *
+ * Guards against: an invented or repeated key that sells to nobody or twice; "sold out" told as a fault; a page of another
+ * site that talks to an agent's server; a client of one era that is answered in the other's words.
+ */
+#include "lib/shop.h"
+
+#define LEGACY "MCP-Protocol-Version: 2025-11-25\r\n"
+#define MODERN_META                                                          \
+	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
+	"\"io.modelcontextprotocol/clientCapabilities\":{}}"
+
+static void post(const char *key, const char *headers, const char *body, int status)
+{
+	shop_expect(key, "POST", "/mcp", headers, body, status);
+}
+
+static const char *request(const char *method, const char *params)
+{
+	return shop_text("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"%s\",\"params\":%s}", method, params);
+}
+
+/* One tool, as a client of the legacy era calls it. Its structured result lies below "result.structuredContent". */
+static void call(const char *key, const char *tool, const char *arguments)
+{
+	post(key, LEGACY, request("tools/call", shop_text("{\"name\":\"%s\",\"arguments\":%s}", tool, arguments)), 200);
+	assert_int_equal(answer_int(&shop_answer, "id"), 7);
+}
+
+static const char *said(const char *member)
+{
+	return answer_string(&shop_answer, shop_text("result.structuredContent.%s", member));
+}
+
+static bool is_true(const char *path)
+{
+	json_t *value = answer_at(&shop_answer, path);
+	assert_true(json_is_boolean(value));
+	return json_is_true(value);
+}
+
+static bool says(const char *member)
+{
+	return is_true(shop_text("result.structuredContent.%s", member));
+}
+
+/* Text for the model, isError. */
+static void expect_fault(const char *word)
+{
+	assert_true(is_true("result.isError"));
+	assert_non_null(strstr(answer_string(&shop_answer, "result.content.0.text"), word));
+}
+
+static const char *offer_for(const char *key, const char *sku)
+{
+	call(key, "check_stock", shop_text("{\"skus\":[\"%s\"]}", sku));
+	return shop_text("%s", said("offer_id"));
+}
+
+static const char *holding(const char *offer, const char *sku, int quantity)
+{
+	return shop_text("{\"offer_id\":\"%s\",\"lines\":[{\"sku\":\"%s\",\"quantity\":%d}]}", offer, sku, quantity);
+}
+
+/* --- the wire ----------------------------------------------------------------------------------------------------- */
+
+static void a_handshake_answers_in_the_clients_version(void **state)
+{
+	post(shop.key_agent, NULL, request("initialize", "{\"protocolVersion\":\"2025-06-18\",\"capabilities\":{}}"), 200);
+	assert_string_equal(answer_string(&shop_answer, "result.protocolVersion"), "2025-06-18");
+	assert_string_equal(answer_string(&shop_answer, "result.serverInfo.name"), "lastunit");
+	assert_true(json_is_object(answer_at(&shop_answer, "result.capabilities.tools")));
+	post(shop.key_agent, NULL, request("initialize", "{\"protocolVersion\":\"2024-01-01\"}"), 200);
+	assert_string_equal(answer_string(&shop_answer, "result.protocolVersion"), "2025-11-25");
+	post(shop.key_agent, LEGACY, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}", 202);
+	assert_int_equal(shop_answer.body_size, 0);
+	post(shop.key_agent, LEGACY, request("ping", "{}"), 200);
+	assert_null(answer_at(&shop_answer, "result.resultType"));
+}
+
+static void a_modern_request_says_everything_itself(void **state)
+{
+	const char *headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: server/discover\r\n";
+	post(shop.key_agent, headers, request("server/discover", "{" MODERN_META "}"), 200);
+	assert_string_equal(answer_string(&shop_answer, "result.supportedVersions.0"), "2026-07-28");
+	assert_string_equal(answer_string(&shop_answer, "result.resultType"), "complete");
+	headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n";
+	post(shop.key_agent, headers, request("tools/list", "{" MODERN_META "}"), 200);
+	static const char *const order[] = {"find_products", "check_stock", "hold", "release_hold", "buy"};
+	for (int i = 0; i < 5; i++)
+		assert_string_equal(answer_string(&shop_answer, shop_text("result.tools.%d.name", i)), order[i]);
+	assert_null(answer_at(&shop_answer, "result.tools.5"));
+	assert_true(answer_int(&shop_answer, "result.ttlMs") > 0);
+	/* A name in base64, as for what does not fit into a header. */
+	service_create_sku(&shop, "MODERN", 1);
+	headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: =?base64?Y2hlY2tfc3RvY2s=?=\r\n";
+	post(shop.key_agent, headers,
+	     request("tools/call", "{\"name\":\"check_stock\",\"arguments\":{\"skus\":[\"MODERN\"]}," MODERN_META "}"),
+	     200);
+	assert_int_equal(answer_int(&shop_answer, "result.structuredContent.items.0.available"), 1);
+}
+
+static void what_is_wrong_on_the_wire_has_its_code(void **state)
+{
+	static const struct {
+		const char *headers, *body;
+		int status, code;
+	} rows[] = {
+		{LEGACY, "{", 400, -32700},
+		{LEGACY, "[]", 400, -32600},
+		{LEGACY, "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", 400, -32600},
+		{LEGACY, "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", 400, -32600},
+		{LEGACY, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}", 404, -32601},
+		{LEGACY, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"sell_all\"}}", 200,
+	     -32602},
+		{"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: ping\r\n",
+	     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{" MODERN_META "}}", 404, -32601},
+		{"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n",
+	     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{" MODERN_META "}}", 400, -32020},
+		{"Mcp-Method: tools/list\r\n",
+	     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{" MODERN_META "}}", 400, -32020},
+		{"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n",
+	     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}", 400, -32602},
+		{"MCP-Protocol-Version: 1999-01-01\r\nMcp-Method: tools/list\r\n",
+	     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"io.modelcontextprotocol/"
+	     "protocolVersion\":\"1999-01-01\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}",
+	     400, -32022},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		post(shop.key_agent, rows[i].headers, rows[i].body, rows[i].status);
+		assert_int_equal(answer_int(&shop_answer, "error.code"), rows[i].code);
+	}
+	shop_expect(shop.key_agent, "GET", "/mcp", NULL, NULL, 405);
+	assert_string_equal(answer_header(&shop_answer, "Allow"), "POST, OPTIONS");
+	post(NULL, LEGACY, request("ping", "{}"), 401);
+	assert_non_null(strstr(answer_header(&shop_answer, "WWW-Authenticate"), "Bearer"));
+}
+
+static void a_page_of_another_site_is_refused(void **state)
+{
+	post(shop.key_agent, "Origin: https://evil.example\r\n", request("ping", "{}"), 403);
+	post(shop.key_agent, "Origin: null\r\n", request("ping", "{}"), 403);
+	post(shop.key_agent, shop_text("Origin: http://localhost:%d\r\n", shop.port), request("ping", "{}"), 200);
+}
+
+/* --- the tools ---------------------------------------------------------------------------------------------------- */
+
+static void an_agent_finds_checks_holds_and_buys(void **state)
+{
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/MCP-LAMP", NULL,
+	            "{\"on_hand\":2,\"titles\":{\"en\":\"Dragonfly lantern\",\"ru\":\"Фонарь «Стрекоза»\"}}", 201);
+	call(shop.key_agent, "find_products", "{\"query\":\"have you got dragonfly lanterns?\",\"limit\":3}");
+	assert_string_equal(said("items.0.sku"), "MCP-LAMP");
+	assert_string_equal(said("items.0.titles.ru"), "Фонарь «Стрекоза»");
+	assert_int_equal(answer_int(&shop_answer, "result.structuredContent.items.0.available"), 2);
+	/* The text says what the structure says. */
+	json_t *text = json_loads(answer_string(&shop_answer, "result.content.0.text"), 0, NULL);
+	assert_true(json_equal(text, answer_at(&shop_answer, "result.structuredContent")));
+	json_decref(text);
+
+	const char *offer = offer_for(shop.key_agent, "MCP-LAMP");
+	call(shop.key_agent, "hold", holding(offer, "MCP-LAMP", 2));
+	assert_true(says("granted"));
+	assert_in_range(answer_int(&shop_answer, "result.structuredContent.expires_in_seconds"), 590, 600);
+	char id[80];
+	snprintf(id, sizeof id, "{\"hold_id\":\"%s\"}", said("hold_id"));
+	shop_expect_row("MCP-LAMP", 2, 2);
+	call(shop.key_agent, "buy", id);
+	assert_true(says("sold"));
+	char checkout[40];
+	snprintf(checkout, sizeof checkout, "%s", said("checkout_id"));
+	call(shop.key_agent, "buy", id);
+	assert_true(says("sold"));
+	assert_string_equal(said("checkout_id"), checkout);
+	shop_expect_row("MCP-LAMP", 0, 0);
+	call(shop.key_agent, "release_hold", id);
+	assert_false(says("released"));
+	assert_string_equal(said("code"), "reservation_not_active");
+}
+
+static void the_same_offer_holds_once(void **state)
+{
+	service_create_sku(&shop, "MCP-ONCE", 5);
+	const char *offer = offer_for(shop.key_agent, "MCP-ONCE");
+	call(shop.key_agent, "hold", holding(offer, "MCP-ONCE", 2));
+	char first[40];
+	snprintf(first, sizeof first, "%s", said("hold_id"));
+	call(shop.key_agent, "hold", holding(offer, "MCP-ONCE", 2));
+	assert_string_equal(said("hold_id"), first);
+	shop_expect_row("MCP-ONCE", 5, 2);
+	call(shop.key_agent, "hold", holding(offer, "MCP-ONCE", 3));
+	expect_fault("check_stock");
+	shop_expect_row("MCP-ONCE", 5, 2);
+}
+
+/* A model that makes a key up, or brings one that another agent was given. */
+static void an_invented_offer_is_told_to_look_again(void **state)
+{
+	service_create_sku(&shop, "MCP-FORGED", 5);
+	call(shop.key_agent, "hold", holding("order-1", "MCP-FORGED", 1));
+	expect_fault("check_stock");
+	const char *offer = offer_for(shop.key_voice, "MCP-FORGED");
+	call(shop.key_agent, "hold", holding(offer, "MCP-FORGED", 1));
+	expect_fault("check_stock");
+	call(shop.key_agent, "hold", "{\"lines\":[{\"sku\":\"MCP-FORGED\",\"quantity\":1}]}");
+	expect_fault("offer_id");
+	shop_expect_row("MCP-FORGED", 5, 0);
+}
+
+static void sold_out_is_an_answer(void **state)
+{
+	service_create_sku(&shop, "MCP-OUT", 1);
+	const char *offer = offer_for(shop.key_agent, "MCP-OUT");
+	call(shop.key_agent, "hold", holding(offer, "MCP-OUT", 2));
+	assert_false(says("granted"));
+	assert_string_equal(said("code"), "insufficient_stock");
+	assert_string_equal(said("lines.0.sku"), "MCP-OUT");
+	assert_int_equal(answer_int(&shop_answer, "result.structuredContent.lines.0.available"), 1);
+	assert_false(is_true("result.isError"));
+	offer = offer_for(shop.key_agent, "MCP-OUT");
+	call(shop.key_agent, "hold", holding(offer, "MCP-NOWHERE", 1));
+	assert_false(says("granted"));
+	assert_string_equal(said("code"), "unknown_sku");
+	call(shop.key_agent, "buy", "{\"hold_id\":\"01900000-0000-7000-8000-000000000000\"}");
+	assert_false(says("sold"));
+	assert_string_equal(said("code"), "unknown_reservation");
+}
+
+static void bad_arguments_are_told_to_the_model(void **state)
+{
+	static const struct {
+		const char *tool, *arguments, *word;
+	} rows[] = {
+		{"find_products", "{}", "query"},
+		{"find_products", "{\"query\":\"mug\",\"limit\":0}", "limit"},
+		{"find_products", "{\"query\":\"mug\",\"limit\":1.0}", "limit"},
+		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "schema"},
+		{"check_stock", "{\"skus\":[]}", "skus"},
+		{"check_stock", "{\"skus\":[\" A\"]}", "skus"},
+		{"buy", "{\"hold_id\":\"mine\"}", "hold_id"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		call(shop.key_agent, rows[i].tool, rows[i].arguments);
+		expect_fault(rows[i].word);
+	}
+	const char *offer = offer_for(shop.key_agent, "MCP-OUT");
+	call(shop.key_agent, "hold", holding(offer, "MCP-OUT", -1));
+	expect_fault("lines[0].quantity");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_handshake_answers_in_the_clients_version),
+		cmocka_unit_test(a_modern_request_says_everything_itself),
+		cmocka_unit_test(what_is_wrong_on_the_wire_has_its_code),
+		cmocka_unit_test(a_page_of_another_site_is_refused),
+		cmocka_unit_test_teardown(an_agent_finds_checks_holds_and_buys, shop_audit),
+		cmocka_unit_test_teardown(the_same_offer_holds_once, shop_audit),
+		cmocka_unit_test(an_invented_offer_is_told_to_look_again),
+		cmocka_unit_test_teardown(sold_out_is_an_answer, shop_audit),
+		cmocka_unit_test(bad_arguments_are_told_to_the_model),
+	};
+	return cmocka_run_group_tests(tests, shop_open, shop_close);
+}
