@@ -136,6 +136,7 @@ struct operation {
 	bool keeper;             /* may use the queue's reserved room */
 	int64_t sequence;        /* of its arrival in the queue */
 	bool outcome_unknown;    /* a COMMIT of it was sent and not answered */
+	bool key_in_flight;      /* when last looked at, another was at work under its key, in whatever instance */
 	struct operation *next;  /* in the queue */
 };
 

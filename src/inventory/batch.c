@@ -51,7 +51,8 @@ struct attempt {
 	size_t lock_code_count;
 	size_t key_count;
 	size_t due_limit;
-	bool redis; /* the epoch is open: cells are marked and published */
+	bool key_busy; /* another transaction has one of the keys, and did not end in time */
+	bool redis;    /* the epoch is open: cells are marked and published */
 };
 
 void batch_answer(struct operation *operation)
@@ -443,7 +444,7 @@ static enum lu_error take_writes(struct attempt *a)
 	int64_t deadline = a->deadline_ns;
 	enum lu_error error = LU_OK;
 	if (d->answer_count && (error = idempotency_insert_take(pg, deadline)))
-		a->batch->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
+		a->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
 	if (!error && d->insert_count)
 		error = sku_insert_take(pg, deadline);
 	if (!error && d->changed_count)
@@ -508,6 +509,15 @@ static int64_t redis_deadline(const struct attempt *a)
 	return deadline_in_ms(a->writer->all->config->redis_timeout_ms);
 }
 
+/* PostgreSQL does not tell which key it waited for: that shows when each runs alone, and the others need not wait. */
+static enum outcome key_busy(struct attempt *a)
+{
+	if (a->batch->count > 1)
+		return OUTCOME_SINGLY;
+	a->batch->operations[0]->key_in_flight = true;
+	return OUTCOME_RETRY;
+}
+
 /* Steps 5 and 6. */
 static enum outcome write_and_commit(struct attempt *a, const struct marks *marks)
 {
@@ -527,7 +537,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 			error = take_writes(a);
 		enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
 		if (error || end)
-			return back_out(a, outcome_of(a->pg));
+			return back_out(a, a->key_busy ? key_busy(a) : outcome_of(a->pg));
 	}
 	if (a->redis && marks->count && intent == CELL_OK)
 		intent = coherence_intend_take(&a->coherence, intend_deadline);
@@ -694,6 +704,8 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 	                    .pg = writer->pg,
 	                    .arena = &writer->arena,
 	                    .deadline_ns = deadline_ns};
+	for (size_t i = 0; i < batch->count; i++)
+		batch->operations[i]->key_in_flight = false;
 	if (pg_connect(a.pg, deadline_ns))
 		return OUTCOME_RECONNECT;
 	struct first_round round = {0};

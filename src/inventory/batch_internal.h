@@ -40,7 +40,6 @@ struct batch {
 		LOCK_SKIP,    /* operations whose rows do not come go back to the queue */
 		LOCK_PATIENT, /* those: first wait for the stranger's row, holding nothing, then LOCK_WAIT */
 	} lock;
-	bool key_busy;            /* the last attempt waited in vain for another transaction with one of its keys */
 	unsigned attempts;        /* that failed in a way that counts */
 	int64_t trouble_since_ns; /* first failure to reach PostgreSQL; 0: none */
 	struct text *extra;       /* SKUs of due holds to lock too; in `extra_arena` */

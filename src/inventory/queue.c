@@ -453,6 +453,16 @@ static void withdraw(struct queue *queue, struct waiter *waiter)
 	waiter_free(queue, waiter);
 }
 
+/* A writer has an operation with the same key. (A collision of hashes: then it waited for that in vain, and may hear the
+ * same.) */
+static bool key_is_lent(const struct waiter *waiter)
+{
+	for (const struct claim *claim = waiter->claims; claim; claim = claim->sibling)
+		if (!(claim->slot->hash & 1) && claim->slot->lent_to != NOBODY)
+			return true;
+	return false;
+}
+
 /* Operations that wait behind something and whose time is up: they are lent to be refused, and claim nothing. */
 static size_t take_late(struct queue *queue, struct operation **ret_operations)
 {
@@ -460,6 +470,7 @@ static size_t take_late(struct queue *queue, struct operation **ret_operations)
 	size_t count = 0;
 	for (struct waiter *first; count < LU_BATCH_OPERATIONS_MAX && (first = TAILQ_FIRST(&queue->all)) &&
 	                           first->operation->deadline_ns < late_ns;) {
+		first->operation->key_in_flight = key_is_lent(first);
 		ret_operations[count++] = first->operation;
 		withdraw(queue, first);
 	}

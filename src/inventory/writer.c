@@ -40,6 +40,12 @@ static bool any_outcome_unknown(const struct batch *b)
 	return false;
 }
 
+/* A client whose key is at work elsewhere hears that; `error` is for everybody else. */
+static enum lu_error refusal_of(const struct operation *operation, enum lu_error error)
+{
+	return operation->key_in_flight && operation->client_key ? LU_IDEMPOTENCY_IN_FLIGHT : error;
+}
+
 /* Answers what has no time left. Returns the deadline of the next attempt: the earliest of those that remain. */
 static int64_t drop_late(struct batch *b)
 {
@@ -54,9 +60,7 @@ static int64_t drop_late(struct batch *b)
 			continue;
 		}
 		metric_add(METRIC_OPERATIONS_DROPPED, 1);
-		batch_refuse(op, op->outcome_unknown             ? LU_OUTCOME_UNKNOWN
-		                 : b->key_busy && op->client_key ? LU_IDEMPOTENCY_IN_FLIGHT
-		                                                 : LU_DEADLINE_EXCEEDED);
+		batch_refuse(op, op->outcome_unknown ? LU_OUTCOME_UNKNOWN : refusal_of(op, LU_DEADLINE_EXCEEDED));
 	}
 	b->count = kept;
 	return earliest;
@@ -108,7 +112,7 @@ static void retry(struct batch *b)
 	if (b->count > 1)
 		run_singly(b);
 	else
-		refuse_all(b, b->key_busy && b->operations[0]->client_key ? LU_IDEMPOTENCY_IN_FLIGHT : LU_OVERLOADED);
+		refuse_all(b, refusal_of(b->operations[0], LU_OVERLOADED));
 }
 
 static void reconnect(struct batch *b)

@@ -435,6 +435,42 @@ static void I9_those_behind_many_strangers_locks_are_all_answered_in_time(void *
 	pg_free(other);
 }
 
+/* One cart of a batch has a key that another transaction is at work under, its neighbour has little time: each hears
+ * only what concerns it. */
+static void I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone(void **state)
+{
+	make_sku(&h, "A", 5);
+	make_sku(&h, "B", 5);
+	make_sku(&h, "C", 5);
+	struct pg *stranger_of_a = stranger(&h), *twin = stranger(&h);
+	tell(stranger_of_a, "BEGIN");
+	tell(stranger_of_a, "SELECT FROM lastunit.sku WHERE code = 'A' FOR UPDATE");
+	char insert[300];
+	snprintf(insert, sizeof insert,
+	         "INSERT INTO lastunit.idempotency (principal_id, at, kind, key, fingerprint, status)"
+	         " VALUES (%lld, now(), 1, 'busy', sha256(''), 'ok')",
+	         (long long)h.principal_id);
+	tell(twin, "BEGIN");
+	tell(twin, insert);
+	/* Both gather while the one writer waits for the row of A. */
+	struct attempt_at *first = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	int64_t timeout_ms = h.config.request_timeout_ms;
+	h.config.request_timeout_ms = 450;
+	struct attempt_at *neighbour = begin(&h, OPERATION_CHECKOUT, "B1", "calm");
+	h.config.request_timeout_ms = timeout_ms;
+	struct attempt_at *busy = begin(&h, OPERATION_CHECKOUT, "C1", "busy");
+	tell(stranger_of_a, "COMMIT");
+	assert_int_equal(await(first)->error, LU_OK);
+	enum lu_error error = await(neighbour)->error;
+	if (error != LU_DEADLINE_EXCEEDED) /* on a machine that slow */
+		assert_int_equal(error, LU_OK);
+	assert_int_equal(await(busy)->error, LU_IDEMPOTENCY_IN_FLIGHT);
+	tell(twin, "ROLLBACK");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "C1", "busy"), LU_OK);
+	forget(first), forget(neighbour), forget(busy), pg_free(stranger_of_a), pg_free(twin);
+}
+
 /* A due hold reaches into a row that a stranger has locked: the cart that needs its units waits for that row, once. */
 static void I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for(void **state)
 {
@@ -636,6 +672,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
+	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),
 	HOUSE_TEST(I4_nobody_is_told_that_nothing_was_changed_while_a_commit_hangs),
 	cmocka_unit_test_setup_teardown(I5_instances_of_different_leases_wait_for_the_longest, open_house_of_long_leases,
                                     close_house),

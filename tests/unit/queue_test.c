@@ -740,10 +740,34 @@ static void I9_whose_time_is_up_is_lent_to_be_refused(void **state)
 	free(first), free(late), free(behind);
 }
 
+/* Only who waits for his own key's twin hears so; who waits for the twin's SKU does not. */
+static void whose_time_is_up_knows_whether_his_key_is_at_work(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(100, 2);
+	struct operation *got[LU_BATCH_OPERATIONS_MAX];
+	struct operation *first = init(malloc(sizeof(struct item)), OPERATION_CHECKOUT, (int[]){1}, 1, 7);
+	struct operation *twin = init(malloc(sizeof(struct item)), OPERATION_CHECKOUT, (int[]){1}, 1, 7);
+	struct operation *neighbour = init(malloc(sizeof(struct item)), OPERATION_CHECKOUT, (int[]){1}, 1, 8);
+	submit(queue, first);
+	TAKES(queue, 0, first);
+	twin->deadline_ns = neighbour->deadline_ns = deadline_in_ms(QUEUE_LATE_MS - 1);
+	submit(queue, twin);
+	submit(queue, neighbour);
+	assert_int_equal(queue_take(queue, 1, got), 2);
+	assert_true(twin->key_in_flight);
+	assert_false(neighbour->key_in_flight);
+	queue_finish(queue, 1);
+	queue_finish(queue, 0);
+	queue_free(queue);
+	FREE(first, twin, neighbour);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(I9_whose_time_is_up_is_lent_to_be_refused),
+		cmocka_unit_test(whose_time_is_up_knows_whether_his_key_is_at_work),
 		cmocka_unit_test(carts_of_one_sku_gather_in_order),
 		cmocka_unit_test(a_sku_in_use_waits_for_its_writer_and_others_pass),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
