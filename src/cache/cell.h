@@ -50,13 +50,13 @@ struct cell_call cell_intend(struct arena *arena, struct text namespace, struct 
 /* own marker -> V; V of the same or a newer version, or another's I -> leave; anything else -> DEL. */
 struct cell_call cell_publish(struct arena *arena, struct text namespace, struct text token, const struct text *skus,
                               const struct figures *rows, int64_t ttl_ms, size_t count);
-/* DEL if F, or V older than `version`, or I not newer than it. */
+/* DEL if F, or V older than `version`; an I not newer than it becomes nobody's. */
 struct cell_call cell_invalidate(struct arena *arena, struct text namespace, const struct text *skus,
                                  const int64_t *versions, size_t count);
 
 enum cell_reply { CELL_OK, CELL_FENCED, CELL_FAILED };
 /* Tells FENCED from an answer; CELL_FAILED for anything that is neither, NULL too. `count`: keys of the call. `read` and
- * `cas` answer an array of `count` elements, the others the number of cells they set or deleted. */
+ * `cas` answer an array of `count` elements, the others the number of cells they changed. */
 enum cell_reply cell_reply_kind(const redisReply *reply, size_t count);
 
 /* Sends a call on a blocking connection and waits; counts metrics (who sends a call himself counts himself).
