@@ -461,7 +461,7 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return LU_OK;
 	progress_show(&run->progress, "%lld %s read, applying", (long long)run->row_count,
 	              text_plural(run->row_count, "row", "rows"));
-	run->options.titles = run->columns.title_count > 0;
+	run->options.texts = run->columns.title_count > 0 || run->columns.at[IMPORT_NAMES] >= 0;
 	run->options.unreadable = (int64_t)run->refusal_count;
 	error = import_apply(pg, &run->arena, &run->options, &run->report);
 	if (error)

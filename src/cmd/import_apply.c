@@ -119,13 +119,17 @@ static const struct pg_statement write_ledger =
      " SELECT t.id, t.version + a.nth, a.after - a.before, 0, a.after, a.reserved, $1, $2,"
      "        (CASE WHEN t.made AND a.nth = 1 THEN $3 ELSE $4 END)::smallint, $5::smallint, coalesce(a.reason, $6)"
      "   FROM import_applied a JOIN import_target t USING (code) ORDER BY t.id, a.nth"};
-static const struct pg_statement write_titles =
-	{"import_write_titles",
-     "INSERT INTO lastunit.sku_text (sku_id, titles)"
-     " SELECT t.id, jsonb_object_agg(e.key, e.value ORDER BY s.line)"
-     "   FROM import_stage s JOIN import_target t USING (code), jsonb_each(s.titles::jsonb) e"
-     "  WHERE s.titles IS NOT NULL GROUP BY t.id ORDER BY t.id"
-     " ON CONFLICT (sku_id) DO UPDATE SET titles = coalesce(sku_text.titles, '{}') || excluded.titles"};
+/* A title of one language leaves those of others as they are; a list of names is whole, and the last one counts. */
+static const struct pg_statement write_texts =
+	{"import_write_texts",
+     "INSERT INTO lastunit.sku_text (sku_id, titles, names)"
+     " SELECT t.id, jsonb_object_agg(e.key, e.value ORDER BY s.line) FILTER (WHERE e.key IS NOT NULL),"
+     "        regexp_split_to_array((array_agg(trim(s.names) ORDER BY s.line DESC)"
+     "                               FILTER (WHERE s.names IS NOT NULL))[1], ' *; *')"
+     "   FROM import_stage s JOIN import_target t USING (code) LEFT JOIN LATERAL jsonb_each(s.titles::jsonb) e ON true"
+     "  WHERE s.titles IS NOT NULL OR s.names IS NOT NULL GROUP BY t.id ORDER BY t.id"
+     " ON CONFLICT (sku_id) DO UPDATE SET names = coalesce(excluded.names, sku_text.names),"
+     "  titles = nullif(coalesce(sku_text.titles, '{}') || coalesce(excluded.titles, '{}'), '{}')"};
 static const struct pg_statement sum_units =
 	{"import_sum_units", "SELECT coalesce(sum(after - before), 0)::bigint, clock_timestamp() FROM import_applied"};
 static const struct pg_statement read_cells =
@@ -422,8 +426,8 @@ static enum lu_error write_rows(struct import *in)
 	pg_add_int8(&params, CHANNEL_SYSTEM);
 	pg_add_text(&params, in->options->reference.size ? in->options->reference : (struct text){NULL, 0});
 	error = run(in, &write_ledger, &params, &report->entries);
-	if (!error && in->options->titles)
-		error = run(in, &write_titles, NULL, &report->described);
+	if (!error && in->options->texts)
+		error = run(in, &write_texts, NULL, &report->described);
 	return error;
 }
 

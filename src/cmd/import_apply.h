@@ -29,7 +29,7 @@ struct import_options {
 	struct text reference; /* of ledger entries whose row gives no reason; size 0: none */
 	bool partial;
 	int64_t unreadable; /* rows refused before they got here: told again when the import is repeated */
-	bool titles;        /* some row may have one */
+	bool texts;         /* some row may have a title or names */
 	int64_t deadline_ns;
 };
 

@@ -21,6 +21,7 @@ static const char *const column_names[IMPORT_NAMED_COLUMNS] = {
 	[IMPORT_CHANGE_FROM] = "change_from",
 	[IMPORT_SAFETY_STOCK] = "safety_stock",
 	[IMPORT_TRACKED] = "tracked",
+	[IMPORT_NAMES] = "names",
 	[IMPORT_REASON] = "reason",
 };
 
@@ -74,7 +75,7 @@ static bool column_take(struct import_columns *columns, struct arena *arena, str
 	if (!title_language(name, &language)) {
 		snprintf(why, IMPORT_WHY_BYTES,
 		         "column \"%.*s\" is unknown; known are sku, on_hand, delta, change_from, safety_stock, tracked, "
-		         "reason, title_en, title_ru; a foreign file needs --map or --profile",
+		         "title_LANG, names, reason; a foreign file needs --map or --profile",
 		         (int)(name.size < 60 ? name.size : 60), name.size ? name.data : "");
 		return false;
 	}
@@ -160,8 +161,10 @@ bool import_columns_find(struct import_columns *columns, struct arena *arena, co
 		ok = false;
 	}
 	if (ok && columns->at[IMPORT_ON_HAND] < 0 && columns->at[IMPORT_DELTA] < 0 &&
-	    columns->at[IMPORT_SAFETY_STOCK] < 0 && columns->at[IMPORT_TRACKED] < 0 && columns->title_count == 0) {
-		snprintf(why, sizeof why, "there is nothing to import: no on_hand, delta, safety_stock, tracked or title");
+	    columns->at[IMPORT_SAFETY_STOCK] < 0 && columns->at[IMPORT_TRACKED] < 0 && columns->at[IMPORT_NAMES] < 0 &&
+	    columns->title_count == 0) {
+		snprintf(why, sizeof why,
+		         "there is nothing to import: no on_hand, delta, safety_stock, tracked, title or names");
 		ok = false;
 	}
 	if (!ok)
@@ -233,6 +236,29 @@ static enum lu_error counts_read(const struct import_columns *columns, const str
 	return LU_OK;
 }
 
+/* "red mug; red cup": what PostgreSQL will split in the same way (import_apply.c). */
+static enum lu_error names_check(struct text list, char why[IMPORT_WHY_BYTES])
+{
+	size_t count = 0;
+	for (const char *at = list.data, *end = list.data + list.size; list.size && at <= end;) {
+		const char *semicolon = memchr(at, ';', (size_t)(end - at));
+		const char *stop = semicolon ? semicolon : end;
+		struct text name = {at, (size_t)(stop - at)};
+		for (; name.size && name.data[0] == ' '; name.size--)
+			name.data++;
+		while (name.size && name.data[name.size - 1] == ' ')
+			name.size--;
+		if (!name.size)
+			return say(why, LU_INVALID_FIELD, "names has an empty one: they stand between semicolons");
+		if (text_check_free(name, IMPORT_NAME_BYTES_MAX))
+			return say(why, LU_INVALID_FIELD, "one of names has more than 255 bytes or control characters");
+		if (++count > IMPORT_NAMES_MAX)
+			return say(why, LU_INVALID_FIELD, "names has more than 100");
+		at = stop + 1;
+	}
+	return LU_OK;
+}
+
 enum lu_error import_row_read(const struct import_columns *columns, const struct csv_row *csv,
                               struct import_row *ret_row, char ret_why[IMPORT_WHY_BYTES])
 {
@@ -256,6 +282,10 @@ enum lu_error import_row_read(const struct import_columns *columns, const struct
 		if (text_check_free(row.titles[i], IMPORT_TITLE_BYTES_MAX))
 			return say(ret_why, LU_INVALID_FIELD, "a title has more than 1000 bytes or control characters");
 	}
+	row.names = field(columns, csv, IMPORT_NAMES);
+	error = names_check(row.names, ret_why);
+	if (error)
+		return error;
 	*ret_row = row;
 	return LU_OK;
 }

@@ -1,9 +1,10 @@
 /* What a row of an import file says: columns found by name, fields read and checked. Pure: no database, no output.
  *
  * Columns: `sku`; `on_hand` (a count) or `delta` (a receipt or a loss), both may be there if each row fills one;
- * `change_from` (what on_hand must be before), `safety_stock`, `tracked`, `title_<language>`, `reason`. Foreign files
- * are read through a map (`--map sku=StockCode,on_hand=Qty`) or a profile, which is a map with a name. Without either an
- * unknown column is refused: a misspelt `safety_stock` must not be skipped in silence. Thread: any.
+ * `change_from` (what on_hand must be before), `safety_stock`, `tracked`, `title_<language>`, `names` (what else people
+ * call it, with semicolons: "red mug; red cup"), `reason`. Foreign files are read through a map
+ * (`--map sku=StockCode,on_hand=Qty`) or a profile, which is a map with a name. Without either an unknown column is
+ * refused: a misspelt `safety_stock` must not be skipped in silence. Thread: any.
  */
 #ifndef CMD_IMPORT_ROWS_H
 #define CMD_IMPORT_ROWS_H
@@ -14,6 +15,8 @@
 
 #define IMPORT_TITLES_MAX 8
 #define IMPORT_TITLE_BYTES_MAX 1000
+#define IMPORT_NAMES_MAX 100
+#define IMPORT_NAME_BYTES_MAX 255
 #define IMPORT_WHY_BYTES 200
 
 struct import_profile {
@@ -35,6 +38,7 @@ enum import_column {
 	IMPORT_CHANGE_FROM,
 	IMPORT_SAFETY_STOCK,
 	IMPORT_TRACKED,
+	IMPORT_NAMES,
 	IMPORT_REASON,
 	IMPORT_NAMED_COLUMNS,
 };
@@ -59,11 +63,12 @@ struct import_row {
 	bool on_hand_given, delta_given, change_from_given, safety_stock_given, tracked_given;
 	int64_t on_hand, delta, change_from, safety_stock;
 	bool tracked;
+	struct text names;                     /* checked, as the file has them; size 0: none */
 	struct text reason;                    /* size 0: none */
 	struct text titles[IMPORT_TITLES_MAX]; /* as in columns; size 0: none */
 };
 
-/* Moves figures or settings of a SKU that exists, so it is one entry of its ledger. Titles alone are none. */
+/* Moves figures or settings of a SKU that exists, so it is one entry of its ledger. Titles and names alone are none. */
 static inline bool import_row_counts(const struct import_row *row)
 {
 	return row->on_hand_given || row->delta_given || row->safety_stock_given || row->tracked_given;

@@ -19,7 +19,7 @@
 static const char tables[] =
 	"DROP TABLE IF EXISTS pg_temp.import_stage, pg_temp.import_target, pg_temp.import_applied;"
 	"CREATE TEMPORARY TABLE import_stage (line bigint, code text COLLATE \"C\", on_hand bigint, delta bigint,"
-	" change_from bigint, safety_stock bigint, tracked boolean, titles text, reason text, counts boolean);"
+	" change_from bigint, safety_stock bigint, tracked boolean, titles text, names text, reason text, counts boolean);"
 	"CREATE TEMPORARY TABLE import_target (id bigint, code text COLLATE \"C\", on_hand bigint, reserved bigint,"
 	" version bigint, made boolean);"
 	"CREATE TEMPORARY TABLE import_applied (line bigint, id bigint, code text COLLATE \"C\", nth bigint,"
@@ -146,6 +146,7 @@ enum lu_error import_stage_add(struct import_stage *stage, const struct import_r
 	add_count(out, row->safety_stock_given, row->safety_stock);
 	add_bool(out, row->tracked_given, row->tracked);
 	add_text(out, titles);
+	add_text(out, row->names);
 	add_text(out, row->reason);
 	add_bool(out, true, import_row_counts(row));
 	buffer_add_char(out, '\n');

@@ -22,6 +22,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/embed.h"
 #include "lib/command.h"
 #include "lib/orders_generator.h"
 #include "lib/pg_server.h"
@@ -237,6 +238,40 @@ static void settings_and_titles_change_without_a_count(void **state)
 	assert_string_equal(answer_string(&answer, "titles.de"), "Erster");
 	answer_done(&answer);
 	assert_int_equal(service_see(&service, "settings").available, 5);
+}
+
+/* A list is whole: it takes the place of the one there was; a field that is empty leaves it. */
+static void names_are_taken_with_semicolons(void **state)
+{
+	service_create_sku(&service, "called", 8);
+	import_ok(write_text("names.csv", "sku,title_en,names\ncalled,Mug,cup\ncalled,,red mug; red cup ;  beaker\n"));
+	struct answer answer = service_call(&service, service.key_admin, "GET", "/v1/skus/called", NULL, NULL);
+	assert_string_equal(answer_string(&answer, "names.0"), "red mug");
+	assert_string_equal(answer_string(&answer, "names.1"), "red cup");
+	assert_string_equal(answer_string(&answer, "names.2"), "beaker");
+	assert_int_equal(json_array_size(answer_at(&answer, "names")), 3);
+	assert_string_equal(answer_string(&answer, "titles.en"), "Mug");
+	assert_int_equal(answer_int(&answer, "version"), 1);
+	answer_done(&answer);
+	import_ok(write_text("names-kept.csv", "sku,title_en,names\ncalled,Red mug,\n"));
+	import_ok(write_text("names-alone.csv", "sku,names\ncalled,goblet\n"));
+	answer = service_call(&service, service.key_admin, "GET", "/v1/skus/called", NULL, NULL);
+	assert_string_equal(answer_string(&answer, "titles.en"), "Red mug");
+	assert_string_equal(answer_string(&answer, "names.0"), "goblet");
+	assert_int_equal(json_array_size(answer_at(&answer, "names")), 1);
+	answer_done(&answer);
+}
+
+/* The first file that somebody finds in the tree to try this on. */
+static void the_demo_catalogue_can_be_imported(void **state)
+{
+	struct text demo = embed_find("sql/demo.csv");
+	import_ok(write_bytes("demo.csv", demo.data, demo.size));
+	struct answer answer = service_call(&service, service.key_admin, "GET", "/v1/skus/MUG-RED", NULL, NULL);
+	assert_int_equal(answer_int(&answer, "on_hand"), 24);
+	assert_string_equal(answer_string(&answer, "titles.en"), "Red stoneware mug, 350 ml");
+	assert_string_equal(answer_string(&answer, "names.1"), "red cup");
+	answer_done(&answer);
 }
 
 /* --- once ------------------------------------------------------------------------------------------------------------------ */
@@ -720,6 +755,8 @@ int main(void)
 		SOUND(an_import_is_seen_at_once_though_the_old_count_was_cached),
 		SOUND(rows_of_one_sku_are_applied_in_order),
 		SOUND(settings_and_titles_change_without_a_count),
+		SOUND(names_are_taken_with_semicolons),
+		SOUND(the_demo_catalogue_can_be_imported),
 		SOUND(the_same_file_twice_has_its_effect_once),
 		SOUND(a_bad_row_keeps_all_others_out_until_it_is_mended),
 		SOUND(two_people_at_once_import_it_once),

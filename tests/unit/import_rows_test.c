@@ -153,7 +153,7 @@ static void sku_codes_obey_the_one_rule(void **state)
 
 static void a_row_has_the_columns_of_the_header(void **state)
 {
-	refuse(LU_MALFORMED_REQUEST, "1 columns where the header has 2", "sku,on_hand\nA\n");
+	refuse(LU_MALFORMED_REQUEST, "1 column where the header has 2", "sku,on_hand\nA\n");
 	refuse(LU_MALFORMED_REQUEST, "9 columns where the header has 2", "sku,on_hand\nA,1,2,3,4,5,6,7,8\n");
 }
 
@@ -167,6 +167,30 @@ static void titles_become_json_by_language(void **state)
 	char file[1100] = "sku,title_en\nA,";
 	memset(file + strlen(file), 'x', 1001);
 	refuse(LU_INVALID_FIELD, "title has more than 1000 bytes", file);
+}
+
+static void names_stand_between_semicolons(void **state)
+{
+	accept("sku,names\nA,red mug; red cup ;красная кружка\n");
+	assert_true(text_equal(r.row.names, TEXT("red mug; red cup ;красная кружка")));
+	assert_false(import_row_counts(&r.row));
+	arena_done(&r.arena);
+	accept("sku,names,delta\nA,,1\n");
+	assert_int_equal(r.row.names.size, 0);
+	arena_done(&r.arena);
+	static const char *const empty[] = {";", "mug;", ";mug", "mug; ;cup", " "};
+	char file[30000];
+	for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
+		snprintf(file, sizeof file, "sku,names\nA,%s\n", empty[i]);
+		refuse(LU_INVALID_FIELD, "between semicolons", file);
+	}
+	snprintf(file, sizeof file, "sku,names\nA,cup;%0256d\n", 0);
+	refuse(LU_INVALID_FIELD, "255 bytes", file);
+	size_t at = (size_t)snprintf(file, sizeof file, "sku,names\nA,n");
+	for (int i = 0; i < 100; i++)
+		at += (size_t)snprintf(file + at, sizeof file - at, ";n");
+	snprintf(file + at, sizeof file - at, "\n");
+	refuse(LU_INVALID_FIELD, "more than 100", file);
 }
 
 static void a_header_that_cannot_be_followed_refuses_the_file(void **state)
@@ -224,6 +248,7 @@ int main(void)
 		cmocka_unit_test(sku_codes_obey_the_one_rule),
 		cmocka_unit_test(a_row_has_the_columns_of_the_header),
 		cmocka_unit_test(titles_become_json_by_language),
+		cmocka_unit_test(names_stand_between_semicolons),
 		cmocka_unit_test(a_header_that_cannot_be_followed_refuses_the_file),
 		cmocka_unit_test(a_map_names_foreign_columns_and_the_rest_is_ignored),
 		cmocka_unit_test(the_profile_of_the_order_file_takes_codes_and_descriptions),
