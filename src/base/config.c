@@ -74,6 +74,15 @@ static bool is_listed(const char *list, const char *name)
 	return false;
 }
 
+/* The option of config.def that this one only explains; NULL: it is one of its own. */
+static struct config_option *explained(struct options *options, const struct config_option *own)
+{
+	for (unsigned i = 0; i < options->shared_count; i++)
+		if (!own->target && strcmp(options->all[i].name, own->name) == 0)
+			return &options->all[i];
+	return NULL;
+}
+
 static void collect(struct config *config, const char *shared, const struct config_option *own, struct options *out)
 {
 	out->count = 0;
@@ -85,6 +94,11 @@ static void collect(struct config *config, const char *shared, const struct conf
 		}
 	out->shared_count = out->count;
 	for (; own && own->name; own++) {
+		struct config_option *shared_option = explained(out, own);
+		if (shared_option) {
+			shared_option->help = own->help;
+			continue;
+		}
 		CHECK(out->count < OPTIONS_MAX);
 		out->all[out->count] = *own;
 		if (!own->unit)

@@ -24,7 +24,10 @@ enum config_type { CONFIG_STRING, CONFIG_INT, CONFIG_BOOL };
 /* A flag of one subcommand, e.g. {"clients", CONFIG_INT, "32", 1, 10000, "", "how many at once", &clients}.
  * Its environment variable is not read. The table ends in a NULL name. target: const char **, int64_t * or bool *,
  * set to the default (bounds not applied: "" may mark what must be given; NULL leaves it) and then to what is given.
- * Texts are borrowed from argv, the environment and the tables. */
+ * Texts are borrowed from argv, the environment and the tables.
+ *
+ * {.name = "redis_url", .help = "…"}, named as an option of config.def that the subcommand takes and without a target,
+ * says in --help what that option means here; all else about it stays. */
 struct config_option {
 	const char *name;
 	enum config_type type;

@@ -25,8 +25,13 @@ int cmd_audit(int argc, char **argv)
 {
 	struct config config;
 	bool as_json;
-	const struct config_option flags[] = {{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &as_json},
-	                                      {0}};
+	const struct config_option flags[] = {
+		{.name = "redis_url",
+	     .help =
+	         "the service's Redis, redis://… or unix:///… as for serve: its cells are checked, too; empty: they are not"},
+		{.name = "redis_timeout_ms", .help = "limit of one call to Redis"},
+		{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &as_json},
+		{0}};
 	int positionals;
 	int code = cmd_begin(&manual, &config, flags, argc, argv, &positionals);
 	if (code != CMD_GO_ON)

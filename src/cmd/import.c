@@ -34,15 +34,26 @@ static const struct manual manual = {
 	.name = "import",
 	.usage = "import FILE.csv [options]",
 	.about =
-		"Brings a CSV file into the stock. Its columns: sku; on_hand (a count) or delta (a receipt, negative: a loss);\n"
-		"and, if wanted, change_from (what on_hand must be before), safety_stock, tracked, title_en, title_ru, reason.\n"
-		"A SKU that does not exist is created. Without --partial all rows are applied or none is. The same file with\n"
-		"the same options has its effect once, however often it is imported; --key names the import yourself.\n"
-		"Rows that touch more than 2000 existing SKUs, or any without --redis-url, are applied while no cached\n"
-		"answers are given; a running service is needed for nothing and notices by itself.\n",
+		"Brings a CSV file into the stock. Its first line names the columns, for example:\n\n"
+		"  sku,on_hand,title_en,title_ru,names\n"
+		"  MUG-RED,24,\"Red mug, 350 ml\",Красная кружка,red mug; red cup\n"
+		"  GIFT-BOX,6,Gift box,,\n\n"
+		"  sku           its code, exactly as it is sold; one that does not exist is created\n"
+		"  on_hand       what was counted: the count becomes this\n"
+		"  delta         what came (24) or went (-1): the count moves by this. A row fills on_hand or delta, never\n"
+		"                both, and one of them if the file has either column\n"
+		"  change_from   what on_hand must be before this row, or the row is refused\n"
+		"  safety_stock  units that are kept back from sale\n"
+		"  tracked       true or false: false is not counted, always in stock and never sold out; new SKUs are tracked\n"
+		"  title_LANG    its title in that language: title_en, title_ru, title_pt-BR\n"
+		"  names         what else people call it, with semicolons between\n"
+		"  reason        the reference of this row's entry in the ledger\n\n"
+		"sku and one other are enough; an empty field leaves what is there. Without --partial all rows are applied or\n"
+		"none is. The same file with the same options has its effect once, however often it is imported; --key names\n"
+		"the import yourself. No service need be running; one that is notices by itself.\n",
 	.shared = "database_url redis_url cell_ttl_s redis_timeout_ms",
 	.examples =
-		"  lastunit import stock.csv\n"
+		"  set -a; . .lastunit/dev.env; set +a; lastunit import stock.csv    into what `lastunit dev` runs\n"
 		"  lastunit import receipts.csv --map sku=Artikel,delta=Menge --separator ';' --encoding ISO-8859-1\n"
 		"  lastunit import online-retail.csv --profile online-retail\n",
 	.exit_codes =
@@ -500,28 +511,38 @@ int cmd_import(int argc, char **argv)
 {
 	struct run run = {.start_ns = clock_boottime_ns()};
 	struct flags *flags = &run.flags;
-	const struct config_option options[] =
-		{{"profile", CONFIG_STRING, "", 0, 60, "", "what kind of foreign file it is: online-retail", &flags->profile},
-	     {"map", CONFIG_STRING, "", 0, 2000, "",
-	      "foreign column names: sku=THEIRS,on_hand=THEIRS,…; others are ignored", &flags->map},
-	     {"encoding", CONFIG_STRING, "", 0, 60, "", "of the file, by iconv's name; empty: UTF-8", &flags->encoding},
-	     {"separator", CONFIG_STRING, "", 0, 2, "", "between columns; empty: comma; \\t: tab", &flags->separator},
-	     {"key", CONFIG_STRING, "", 0, LU_KEY_BYTES_MAX, "",
-	      "name of this import; empty: made from content and options", &flags->key},
-	     {"reason", CONFIG_STRING, "", 0, LU_REFERENCE_BYTES_MAX, "", "reference in the ledger where a row gives none",
-	      &flags->reason},
-	     {"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
-	     {"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
-	      &flags->outcomes},
-	     {"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
-	     {"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
-	     {0}};
+	const struct config_option options[] = {
+		{.name = "redis_url",
+	     .help =
+	         "the service's Redis, redis://… or unix:///… as for serve: what the file changes is brought up to date there, up to 2000 "
+	         "SKUs; beyond that, and if empty, all instances read PostgreSQL for about a second instead, unless all "
+	         "SKUs are new"},
+		{.name = "redis_timeout_ms",
+	     .help = "limit of one call of a Redis script; past it they read PostgreSQL, as above"},
+		{.name = "cell_ttl_s", .help = "time to live of what is written there: as the service's"},
+		{"profile", CONFIG_STRING, "", 0, 60, "",
+	     "a foreign file known by name: online-retail (the UCI data set of orders: its SKUs and their descriptions, with nothing on hand)",
+	     &flags->profile},
+		{"map", CONFIG_STRING, "", 0, 2000, "", "foreign column names: sku=THEIRS,on_hand=THEIRS,…; others are ignored",
+	     &flags->map},
+		{"encoding", CONFIG_STRING, "", 0, 60, "", "of the file, by iconv's name; empty: UTF-8", &flags->encoding},
+		{"separator", CONFIG_STRING, "", 0, 2, "", "between columns; empty: comma; \\t: tab", &flags->separator},
+		{"key", CONFIG_STRING, "", 0, LU_KEY_BYTES_MAX, "", "name of this import; empty: made from content and options",
+	     &flags->key},
+		{"reason", CONFIG_STRING, "", 0, LU_REFERENCE_BYTES_MAX, "", "reference in the ledger where a row gives none",
+	     &flags->reason},
+		{"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
+		{"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
+	     &flags->outcomes},
+		{"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
+		{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
+		{0}};
 	int positionals = 0;
 	int code = cmd_begin(&manual, &run.config, options, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;
 	if (positionals != 1)
-		return cmd_fail(&manual, EXIT_USAGE, "which file?");
+		return cmd_fail(&manual, EXIT_USAGE, "which file? usage: lastunit %s", manual.usage);
 	run.path = argv[1];
 	run.options.config = &run.config;
 	run.options.deadline_ns = deadline_in_ms(flags->timeout_s * 1000);

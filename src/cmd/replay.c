@@ -325,18 +325,24 @@ int cmd_replay(int argc, char **argv)
 		return EXIT_FAILED;
 	struct replay_options *o = &run->options;
 	const struct config_option flags[] = {
+		{.name = "database_url", .help = "the service's PostgreSQL, which is audited at the end; empty: no audit"},
+		{.name = "redis_url",
+	     .help =
+	         "the service's Redis, redis://… or unix:///… as for serve: its cells are audited, too; empty: they are not"},
+		{.name = "redis_timeout_ms", .help = "limit of one call to Redis in the audit"},
 		{"url", CONFIG_STRING, "", 0, 500, "", "the service; or LASTUNIT_URL", &o->url},
 		{"key-admin", CONFIG_STRING, "", 0, 200, "", "key with the scopes read and stock; or LASTUNIT_KEY_ADMIN",
 	     &o->key_admin},
-		{"key-web", CONFIG_STRING, "", 0, 200, "", "key with read and sell; or LASTUNIT_KEY_WEB, and so on",
+		{"key-web", CONFIG_STRING, "", 0, 200, "", "keys with read and sell, one of each channel; or LASTUNIT_KEY_WEB",
 	     &o->keys[0]},
-		{"key-telegram", CONFIG_STRING, "", 0, 200, "", "the same of the next channel", &o->keys[1]},
-		{"key-agent", CONFIG_STRING, "", 0, 200, "", "", &o->keys[2]},
-		{"key-voice", CONFIG_STRING, "", 0, 200, "", "", &o->keys[3]},
-		{"key-marketplace", CONFIG_STRING, "", 0, 200, "", "", &o->keys[4]},
-		{"key-pos", CONFIG_STRING, "", 0, 200, "", "", &o->keys[5]},
+		{"key-telegram", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_TELEGRAM", &o->keys[1]},
+		{"key-agent", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_AGENT", &o->keys[2]},
+		{"key-voice", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_VOICE", &o->keys[3]},
+		{"key-marketplace", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_MARKETPLACE", &o->keys[4]},
+		{"key-pos", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_POS", &o->keys[5]},
 		{"clients", CONFIG_INT, "32", 1, 1000, "", "how many at once", &o->clients},
-		{"percent", CONFIG_INT, "60", 0, 1000, "%", "of the units asked for that there are", &o->percent},
+		{"percent", CONFIG_INT, "60", 0, 1000, "%", "of the units that the file asks for are in stock at the start",
+	     &o->percent},
 		{"hold-ttl-s", CONFIG_INT, "2", 1, 600, "s", "time to live of the holds that are left to expire",
 	     &o->hold_ttl_s},
 		{"lines", CONFIG_INT, "0", 0, 1000000000, "", "stop reading the file after so many lines; 0: all", &run->lines},
@@ -350,7 +356,7 @@ int cmd_replay(int argc, char **argv)
 	struct redis_address address;
 	const char *why;
 	if (code == CMD_GO_ON && positionals != 1)
-		code = cmd_fail(&manual, EXIT_USAGE, "which file?");
+		code = cmd_fail(&manual, EXIT_USAGE, "which file? usage: lastunit %s", manual.usage);
 	if (code == CMD_GO_ON && *run->config.redis_url && !redis_address_parse(run->config.redis_url, &address, &why))
 		code = cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why);
 	if (code == CMD_GO_ON) {

@@ -260,22 +260,27 @@ int cmd_scenario(int argc, char **argv)
 	if (!c)
 		return EXIT_FAILED;
 	const char **keys = c->options.keys;
-	const struct config_option flags[] =
-		{{"url", CONFIG_STRING, "", 0, 500, "", "the service, or several instances of it, with commas; or LASTUNIT_URL",
-	      &c->url},
-	     {"key-admin", CONFIG_STRING, "", 0, 200, "", "key with all scopes; or LASTUNIT_KEY_ADMIN",
-	      &keys[CHANNEL_ADMIN]},
-	     {"key-web", CONFIG_STRING, "", 0, 200, "", "key with read and sell; or LASTUNIT_KEY_WEB, and so on",
-	      &keys[CHANNEL_WEB]},
-	     {"key-telegram", CONFIG_STRING, "", 0, 200, "", "the same of the next channel", &keys[CHANNEL_TELEGRAM]},
-	     {"key-agent", CONFIG_STRING, "", 0, 200, "", "", &keys[CHANNEL_AGENT]},
-	     {"key-voice", CONFIG_STRING, "", 0, 200, "", "", &keys[CHANNEL_VOICE]},
-	     {"key-marketplace", CONFIG_STRING, "", 0, 200, "", "", &keys[CHANNEL_MARKETPLACE]},
-	     {"key-pos", CONFIG_STRING, "", 0, 200, "", "", &keys[CHANNEL_POS]},
-	     {"dry-run", CONFIG_BOOL, "0", 0, 1, "", "only say what would be played and changed", &c->dry_run},
-	     {"verbose", CONFIG_BOOL, "0", 0, 1, "", "tell every step, not only of what fails", &c->verbose},
-	     {"verbs", CONFIG_BOOL, "0", 0, 1, "", "list the verbs of the language", &c->verbs},
-	     {0}};
+	const struct config_option flags[] = {
+		{.name = "database_url",
+	     .help = "the service's PostgreSQL, for scenarios with SQL steps; empty: they are passed over"},
+		{.name = "redis_url",
+	     .help =
+	         "the service's Redis, redis://… or unix:///… as for serve, for scenarios with raw Redis steps; empty: they are passed over"},
+		{"url", CONFIG_STRING, "", 0, 500, "", "the service, or several instances of it, with commas; or LASTUNIT_URL",
+	     &c->url},
+		{"key-admin", CONFIG_STRING, "", 0, 200, "", "key with all scopes; or LASTUNIT_KEY_ADMIN",
+	     &keys[CHANNEL_ADMIN]},
+		{"key-web", CONFIG_STRING, "", 0, 200, "", "keys with read and sell, one of each channel; or LASTUNIT_KEY_WEB",
+	     &keys[CHANNEL_WEB]},
+		{"key-telegram", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_TELEGRAM", &keys[CHANNEL_TELEGRAM]},
+		{"key-agent", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_AGENT", &keys[CHANNEL_AGENT]},
+		{"key-voice", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_VOICE", &keys[CHANNEL_VOICE]},
+		{"key-marketplace", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_MARKETPLACE", &keys[CHANNEL_MARKETPLACE]},
+		{"key-pos", CONFIG_STRING, "", 0, 200, "", "or LASTUNIT_KEY_POS", &keys[CHANNEL_POS]},
+		{"dry-run", CONFIG_BOOL, "0", 0, 1, "", "only say what would be played and changed", &c->dry_run},
+		{"verbose", CONFIG_BOOL, "0", 0, 1, "", "tell every step, not only of what fails", &c->verbose},
+		{"verbs", CONFIG_BOOL, "0", 0, 1, "", "list the verbs of the language", &c->verbs},
+		{0}};
 	int positionals, code = cmd_begin(&manual, &c->config, flags, argc, argv, &positionals);
 	if (code == CMD_GO_ON)
 		code = run(c, positionals, argv);

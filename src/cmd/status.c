@@ -55,10 +55,13 @@ int cmd_status(int argc, char **argv)
 	struct config config;
 	bool as_json;
 	const char *url;
-	const struct config_option flags[] = {{"url", CONFIG_STRING, "", 0, 500, "",
-	                                       "an instance to ask for its figures; or LASTUNIT_URL", &url},
-	                                      {"json", CONFIG_BOOL, "0", 0, 1, "", "print it as JSON", &as_json},
-	                                      {0}};
+	const struct config_option flags[] =
+		{{.name = "redis_url",
+	      .help = "the service's Redis, redis://… or unix:///… as for serve; empty: it is not looked at"},
+	     {.name = "redis_timeout_ms", .help = "limit of one call to Redis"},
+	     {"url", CONFIG_STRING, "", 0, 500, "", "an instance to ask for its figures; or LASTUNIT_URL", &url},
+	     {"json", CONFIG_BOOL, "0", 0, 1, "", "print it as JSON", &as_json},
+	     {0}};
 	int positionals, code = cmd_begin(&manual, &config, flags, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;

@@ -74,10 +74,13 @@ int cmd_why(int argc, char **argv)
 	struct config config;
 	bool as_json;
 	int64_t entries;
-	const struct config_option flags[] = {{"entries", CONFIG_INT, "10", 1, ENTRIES_MAX, "",
-	                                       "so many of the ledger's last entries", &entries},
-	                                      {"json", CONFIG_BOOL, "0", 0, 1, "", "print it as JSON", &as_json},
-	                                      {0}};
+	const struct config_option flags[] =
+		{{.name = "redis_url",
+	      .help = "the service's Redis, redis://… or unix:///… as for serve; empty: the cell is not looked at"},
+	     {.name = "redis_timeout_ms", .help = "limit of one call to Redis"},
+	     {"entries", CONFIG_INT, "10", 1, ENTRIES_MAX, "", "so many of the ledger's last entries", &entries},
+	     {"json", CONFIG_BOOL, "0", 0, 1, "", "print it as JSON", &as_json},
+	     {0}};
 	int positionals, code = cmd_begin(&manual, &config, flags, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;

@@ -273,6 +273,24 @@ static void help_names_every_option_with_variable_default_and_bounds(void **stat
 	free(text);
 }
 
+/* `--redis-url` of an audit is not that of a service: whoever only reads it has nothing "served from PostgreSQL". */
+static void a_subcommand_may_say_what_an_option_means_there(void **state)
+{
+	static const struct config_option here[] = {{.name = "redis_url", .help = "the cells to look at"}, {0}};
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	config_print_help(out, "database_url redis_url", here);
+	fclose(out);
+	assert_non_null(strstr(text, "--redis-url TEXT  LASTUNIT_REDIS_URL\n"));
+	assert_non_null(strstr(text, "the cells to look at"));
+	assert_null(strstr(text, "serve every read"));
+	assert_non_null(strstr(text, "(required)"));
+	free(text);
+	assert_true(load("database_url redis_url", here, ARGUMENTS("--redis-url", "redis://cache")));
+	assert_string_equal(config.redis_url, "redis://cache");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, clear_environment, forget_complaint)
@@ -290,6 +308,7 @@ int main(void)
 		TEST(help_wins_over_whatever_else_is_wrong),
 		TEST(a_subcommand_has_options_of_its_own),
 		TEST(a_switch_takes_no_value_but_after_an_equals_sign),
+		TEST(a_subcommand_may_say_what_an_option_means_there),
 		TEST(help_names_every_option_with_variable_default_and_bounds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
