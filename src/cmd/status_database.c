@@ -148,8 +148,9 @@ static enum lu_error look_at_holds(struct status *status, struct pg *pg)
 	d->oldest_due_ms = pg_get_int(r, 0, 2);
 	d->held_units = pg_get_int(r, 0, 3);
 	if (d->oldest_due_ms > OVERDUE_MS_MAX)
-		weakness_add(&status->findings, "holds_overdue", "P5",
-		             "%lld holds are over and have not ended, the oldest for %.1f s: %s", (long long)d->holds_due,
+		weakness_add(&status->findings, "holds_overdue", "P5", "%lld %s not ended, the oldest for %.1f s: %s",
+		             (long long)d->holds_due,
+		             text_plural(d->holds_due, "hold is over and has", "holds are over and have"),
 		             (double)d->oldest_due_ms / 1e3,
 		             d->instances ? "see reservation_expire_failures in the log and in /metrics"
 		                          : "only a running service ends them");

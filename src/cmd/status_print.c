@@ -48,14 +48,16 @@ static void print_database(const struct status *status, FILE *out)
 	           TEXT_ARGS(d->name), TEXT_ARGS(d->user), (long long)d->schema_version);
 	facts_line(out, "instances", "%lld running", (long long)d->instances);
 	print_epoch(d, &status->redis, out);
-	facts_line(out, "holds", "%lld live, %lld units reserved", (long long)d->holds_live, (long long)d->held_units);
+	facts_line(out, "holds", "%lld live, %lld %s reserved", (long long)d->holds_live, (long long)d->held_units,
+	           text_plural(d->held_units, "unit", "units"));
 	if (d->holds_due)
-		facts_line(out, "due", "%lld holds are over and about to end, the oldest for %s", (long long)d->holds_due,
-		           facts_duration(d->oldest_due_ms));
+		facts_line(out, "due", "%lld %s over and about to end, the oldest for %s", (long long)d->holds_due,
+		           text_plural(d->holds_due, "hold is", "holds are"), facts_duration(d->oldest_due_ms));
 	else
 		facts_line(out, "due", "no hold is overdue");
 	if (d->relay_waiting)
-		facts_line(out, "relay", "%lld changes made in SQL wait, the oldest for %s", (long long)d->relay_waiting,
+		facts_line(out, "relay", "%lld %s, the oldest for %s", (long long)d->relay_waiting,
+		           text_plural(d->relay_waiting, "change made in SQL waits", "changes made in SQL wait"),
 		           facts_duration(d->relay_oldest_ms));
 	else
 		facts_line(out, "relay", "no change made in SQL is waiting");
@@ -85,7 +87,7 @@ static void print_redis(const struct status_redis *r, FILE *out)
 	else
 		facts_line(out, "Redis", "%.*s, %.1f MiB, no limit", TEXT_ARGS(r->version), (double)r->memory_bytes / 1048576);
 	if (r->counted)
-		facts_line(out, "cells", "%lld values, %lld fills, %lld markers (%lld stuck), %lld foreign%s",
+		facts_line(out, "cells", "values %lld, fills %lld, markers %lld (stuck %lld), foreign %lld%s",
 		           (long long)r->values, (long long)r->fills, (long long)r->markers, (long long)r->stuck,
 		           (long long)r->foreign, r->complete ? "" : ", of a part of the keys");
 }
@@ -97,18 +99,20 @@ static void print_service(const struct status_service *s, FILE *out)
 	facts_line(out, "instance", "%s%s%.*s", s->url, s->reachable ? "" : " does not answer: ", TEXT_ARGS(s->error));
 	if (!s->reachable)
 		return;
-	int64_t rate = status_hits_per_10000(s);
+	int64_t rate = status_hits_per_10000(s), lookups = s->hits + s->misses + s->bypasses + s->stale;
 	if (rate < 0)
 		facts_line(out, "hit rate", "no look-up yet");
 	else
-		facts_line(out, "hit rate", "%lld.%02lld %% of %lld look-ups since its start", (long long)(rate / 100),
-		           (long long)(rate % 100), (long long)(s->hits + s->misses + s->bypasses + s->stale));
+		facts_line(out, "hit rate", "%lld.%02lld %% of %lld %s since its start", (long long)(rate / 100),
+		           (long long)(rate % 100), (long long)lookups, text_plural(lookups, "look-up", "look-ups"));
 	facts_line(out, "read lease", "%s",
 	           s->epoch_open ? "held: hits are served" : "not held: every read comes from PostgreSQL");
-	facts_line(out, "scrub", "%lld cells compared with their rows, %lld wrong", (long long)s->scrub_checked,
+	facts_line(out, "scrub", "%lld %s, %lld wrong", (long long)s->scrub_checked,
+	           text_plural(s->scrub_checked, "cell compared with its row", "cells compared with their rows"),
 	           (long long)s->scrub_wrong);
-	facts_line(out, "queue", "%lld operations wait, %lld connections", (long long)s->queue_depth,
-	           (long long)s->connections);
+	facts_line(out, "queue", "%lld %s, %lld %s", (long long)s->queue_depth,
+	           text_plural(s->queue_depth, "operation waits", "operations wait"), (long long)s->connections,
+	           text_plural(s->connections, "connection", "connections"));
 }
 
 void status_print(const struct status *status, FILE *out)

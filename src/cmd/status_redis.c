@@ -159,9 +159,10 @@ static void watch_markers(struct look *look, int64_t seen_ns)
 	char names[500];
 	if (s->stuck)
 		weakness_add(&look->status->findings, "markers_stuck", "",
-		             "%lld markers have stood for more than a second (%s): their writers died or are stopped. Look-ups"
-		             " of those SKUs read PostgreSQL, and the next one has the cell healed",
-		             (long long)s->stuck, names_of(stuck, s->stuck, names));
+		             "%lld %s stood for more than a second (%s): whoever wrote there died or is stopped. Look-ups"
+		             " of such a SKU read PostgreSQL, and the next one has the cell healed",
+		             (long long)s->stuck, text_plural(s->stuck, "marker has", "markers have"),
+		             names_of(stuck, s->stuck, names));
 }
 
 static void count_cells(struct look *look)
@@ -175,9 +176,10 @@ static void count_cells(struct look *look)
 		more = count_page(look, pattern, cursor);
 	if (s->foreign)
 		weakness_add(&look->status->findings, "foreign_cells", "P2",
-		             "%lld cells under the service's prefix are none of its own (%s): another program writes there, and"
+		             "%lld %s under the service's prefix not written by it (%s): another program writes there, and"
 		             " could write what readers believe",
-		             (long long)s->foreign, names_of(look->foreign, s->foreign, names));
+		             (long long)s->foreign, text_plural(s->foreign, "cell is", "cells are"),
+		             names_of(look->foreign, s->foreign, names));
 	watch_markers(look, clock_boottime_ns());
 }
 

@@ -101,7 +101,13 @@ static void judge_marker(struct look *look)
 	struct why *why = look->why;
 	int64_t intended = why->cell.figures.version;
 	const struct why_row *row = &why->row;
-	if (intended <= row->figures.version)
+	if (text_equal(why->cell.token, TEXT("-")))
+		conclude(why, WHY_STUCK,
+		         "nobody's marker: whoever invalidated version %" PRId64
+		         " knew that its writer has committed or never"
+		         " will; the next writer, or the refresh that a look-up asks for, covers it",
+		         intended);
+	else if (intended <= row->figures.version)
 		conclude(why, WHY_STUCK,
 		         "version %" PRId64
 		         " was committed and is not published: its writer died between the two or is stopped;"

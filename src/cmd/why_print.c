@@ -95,12 +95,14 @@ static void print_row(const struct why *why, FILE *out)
 
 static void print_holds(const struct why *why, FILE *out)
 {
-	facts_line(out, "held", "%" PRId64 " units in %" PRId64 " live holds", why->row.held_units, why->row.holds);
+	facts_line(out, "held", "%" PRId64 " %s in %" PRId64 " live %s", why->row.held_units,
+	           text_plural(why->row.held_units, "unit", "units"), why->row.holds,
+	           text_plural(why->row.holds, "hold", "holds"));
 	for (size_t i = 0; i < why->hold_count; i++) {
 		const struct why_hold *h = &why->holds[i];
 		char id[UUID_TEXT_BYTES + 1];
 		uuid_format(&h->reservation_id, id);
-		fprintf(out, "  %s  %" PRId64 "%s by %s, %.*s", id, h->quantity, h->counted ? "" : " (not counted)",
+		fprintf(out, "  %s  %" PRId64 "%s through %s by %.*s", id, h->quantity, h->counted ? "" : " (not counted)",
 		        channel_name(h->channel), TEXT_ARGS(h->principal));
 		if (h->reference.data)
 			fprintf(out, ", reference %s", log_quote(h->reference));
@@ -115,17 +117,18 @@ static void print_holds(const struct why *why, FILE *out)
 
 static void print_entries(const struct why *why, FILE *out)
 {
-	facts_line(out, "ledger", "the last %zu of %" PRId64 " entries, newest first", why->entry_count,
-	           why->row.figures.version);
+	facts_line(out, "ledger", "the last %zu of %" PRId64 " %s, newest first", why->entry_count,
+	           why->row.figures.version, text_plural(why->row.figures.version, "entry", "entries"));
 	for (size_t i = 0; i < why->entry_count; i++) {
 		const struct why_entry *w = &why->entries[i];
 		const struct ledger_entry *e = &w->entry;
 		fprintf(out,
-		        "  %-6" PRId64 " %-8s %+" PRId64 " on hand to %" PRId64 ", %+" PRId64 " reserved to %" PRId64 ", %s",
+		        "  %-6" PRId64 " %-8s %+" PRId64 " on hand to %" PRId64 ", %+" PRId64 " reserved to %" PRId64
+		        ", through %s",
 		        e->version, ledger_kind_name(e->kind), e->on_hand_delta, e->on_hand_after, e->reserved_delta,
 		        e->reserved_after, channel_name(e->channel));
 		if (w->principal.data)
-			fprintf(out, ", %.*s", TEXT_ARGS(w->principal));
+			fprintf(out, " by %.*s", TEXT_ARGS(w->principal));
 		if (e->reference.data)
 			fprintf(out, ", reference %s", log_quote(e->reference));
 		fprintf(out, ", %s ago\n", facts_duration(w->age_ms));
