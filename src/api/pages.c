@@ -152,11 +152,16 @@ void front_page_get(struct request *request)
 			buffer_add_format(out, "<li><code>%s %s</code> %s</li>\n", method_name(route->methods), route->pattern,
 			                  scope_name((enum scope)route->scopes));
 	}
-	buffer_add_string(out, "</ul>\n<p>Open to everybody:</p>\n<ul>\n");
+	buffer_add_string(out, "</ul>\n<p>Open without a key of these scopes:</p>\n<ul>\n");
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
-		if (!route->scopes && !strchr(route->pattern, '{') && strcmp(route->pattern, "/") != 0)
-			buffer_add_format(out, "<li><a href=\"%s\"><code>GET %s</code></a></li>\n", route->pattern, route->pattern);
+		if (route->scopes || strcmp(route->pattern, "/") == 0)
+			continue;
+		bool link = route->methods == HTTP_METHOD_GET && !strchr(route->pattern, '{');
+		buffer_add_format(out,
+		                  link ? "<li><a href=\"%2$s\"><code>%1$s %2$s</code></a></li>\n"
+		                       : "<li><code>%s %s</code></li>\n",
+		                  method_name(route->methods), route->pattern);
 	}
 	buffer_add_string(out, "</ul>\n");
 	page_reply(request, out);

@@ -118,7 +118,9 @@ static void the_front_page_names_every_call(void **state)
 	                                   "<code>POST /v1/reservations/{id}/commit</code> sell",
 	                                   "<code>PUT /v1/skus/{sku}</code> stock",
 	                                   "<a href=\"/readyz\">",
-	                                   "<a href=\"/problems\">"};
+	                                   "<a href=\"/problems\"><code>GET /problems</code></a>",
+	                                   "<li><code>GET /problems/{code}</code></li>",
+	                                   "<li><code>POST /mcp</code></li>"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		if (!strstr(answer.body, says[i]))
 			fail_msg("the front page lacks %s", says[i]);
