@@ -17,3 +17,9 @@ COMMENT ON COLUMN lastunit.principal.held_units_max IS 'units of one SKU held at
 COMMENT ON COLUMN lastunit.principal.caller_holds_max IS 'live holds at a time of one of its callers; NULL: no cap';
 COMMENT ON COLUMN lastunit.principal.caller_held_units_max
 	IS 'units of one SKU held at a time by one of its callers; NULL: no cap';
+
+-- Whose a live hold is, for the caps to count. A caller is remembered as long as something is held for it, no longer.
+ALTER TABLE lastunit.hold ADD COLUMN principal_id bigint NOT NULL DEFAULT 0, ADD COLUMN caller text;
+UPDATE lastunit.hold h SET principal_id = r.principal_id FROM lastunit.reservation r WHERE r.id = h.reservation_id;
+CREATE INDEX hold_by_principal ON lastunit.hold (principal_id, sku_id);
+CREATE INDEX hold_by_caller ON lastunit.hold (caller) WHERE caller IS NOT NULL;

@@ -7,7 +7,8 @@
  * Rules (numbers: src/inventory/README.md): a cart is all or nothing; a refused cart leaves no trace but its verdict
  * and never fails its neighbours; operations are decided in order, each seeing those before it; a hold that is due is
  * expired by whoever is short of its units, earliest first, only as many as needed, and only when all its SKUs are
- * among the locked rows; a cart is refused only when none of its SKUs' due holds remains.
+ * among the locked rows; a cart is refused only when none of its SKUs' due holds remains. A cart that would lift its
+ * principal or its caller above a cap is refused before anything expires for it.
  */
 #ifndef LASTUNIT_DECIDE_H
 #define LASTUNIT_DECIDE_H
@@ -50,6 +51,20 @@ struct stored_answer {
 	struct verdict verdict; /* complete, replayed = true */
 };
 
+/* What a principal, or one of its callers, holds already; live and not due. */
+struct held {
+	int64_t sku_id;
+	int64_t units; /* counted ones */
+};
+
+struct holdings {
+	int64_t principal_id;
+	struct text caller; /* data NULL: all of the principal's */
+	int64_t holds;
+	struct held *held; /* by sku_id, no twins: those that the batch's carts name */
+	size_t held_count;
+};
+
 struct decision_input {
 	struct arena *arena;     /* everything decide() makes that only the batch needs */
 	int64_t now_us;          /* clock_timestamp() read after the locks */
@@ -63,6 +78,8 @@ struct decision_input {
 	size_t checkout_count;
 	struct stored_answer *answers;
 	size_t answer_count;
+	struct holdings *holdings; /* of everybody with a cap who asks to hold, and of nobody else */
+	size_t holdings_count;
 	struct operation **operations; /* in order; verdicts are written into them */
 	size_t operation_count;
 };

@@ -48,7 +48,8 @@ struct reservation {
 	int64_t principal_id;
 	enum channel channel;
 	enum reservation_state state;
-	struct text reference;                    /* data NULL: none */
+	struct text reference; /* data NULL: none */
+	struct text caller;    /* of one just made; its holds keep it while they live, nothing else does */
 	int64_t created_us, expires_us, ended_us; /* the database's clock; ended_us 0 while active */
 	struct uuid checkout_id;                  /* nil unless committed */
 	struct line *lines;                       /* in code order; never change */
@@ -117,6 +118,7 @@ struct operation {
 	struct uuid other;     /* `replaces` or `releases`; nil: none */
 	int64_t ttl_s;         /* 0: the channel's default */
 	struct text reference; /* data NULL: none */
+	struct text caller;    /* RESERVE: which client of the principal asks, for caps; data NULL: none */
 	struct text reason;
 	struct sku_change *sku_change;
 	void (*on_done)(struct operation *operation);

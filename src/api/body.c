@@ -198,6 +198,11 @@ static bool take_reason(struct decoding *d, const char *name, const json_t *valu
 	return take_free_text(d, name, value, 1, LU_REFERENCE_BYTES_MAX, &d->operation->reason);
 }
 
+static bool take_caller(struct decoding *d, const char *name, const json_t *value)
+{
+	return take_free_text(d, name, value, 1, LU_CALLER_BYTES_MAX, &d->operation->caller);
+}
+
 static bool take_other(struct decoding *d, const char *name, const json_t *value)
 {
 	return take_id(d, name, value, &d->operation->other);
@@ -349,6 +354,7 @@ static const struct field fields[] = {
 	{"ttl_seconds", BIT(OPERATION_RESERVE) | BIT(OPERATION_EXTEND), 0, false, take_ttl},
 	{"reason", BIT(OPERATION_ADJUST), BIT(OPERATION_ADJUST), false, take_reason},
 	{"reference", CARTS | BIT(OPERATION_ADJUST), 0, false, take_reference},
+	{"caller", BIT(OPERATION_RESERVE), 0, false, take_caller},
 	{"releases", BIT(OPERATION_CHECKOUT), 0, false, take_other},
 	{"replaces", BIT(OPERATION_RESERVE), 0, false, take_other},
 	{"on_hand", BIT(OPERATION_SKU_PUT), 0, false, take_on_hand},

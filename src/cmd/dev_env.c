@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cmd/dev.h"
 #include "store/key.h"
+#include "store/principal.h"
 
 #define STORE_MS 10000
 #define KEY_PREFIX "lu_"
@@ -25,18 +26,22 @@
 _Static_assert(DEV_SECRET_BYTES == KEY_SECRET_BYTES, "a secret fits");
 
 #define SELL (SCOPE_READ | SCOPE_SELL)
+/* Caps that no person reaches and no script gets past: one caller, and, where anybody may call, all of them together. */
+#define CALLERS .caller_holds_max = 20, .caller_held_units_max = 20
+#define EVERYBODY .holds_max = 5000
 static const struct {
 	const char *variable, *principal;
 	enum channel channel;
 	unsigned scopes;
+	struct principal_settings caps; /* of a new principal; one that is there keeps what it has */
 } rows[DEV_KEY_COUNT] = {
-	{"LASTUNIT_KEY_ADMIN", "admin", CHANNEL_ADMIN, SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN},
-	{"LASTUNIT_KEY_WEB", "web", CHANNEL_WEB, SELL | SCOPE_ORDERS},
-	{"LASTUNIT_KEY_TELEGRAM", "telegram", CHANNEL_TELEGRAM, SELL | SCOPE_ORDERS},
-	{"LASTUNIT_KEY_AGENT", "agent", CHANNEL_AGENT, SELL},
-	{"LASTUNIT_KEY_VOICE", "voice", CHANNEL_VOICE, SELL},
-	{"LASTUNIT_KEY_MARKETPLACE", "marketplace", CHANNEL_MARKETPLACE, SELL},
-	{"LASTUNIT_KEY_POS", "pos", CHANNEL_POS, SELL},
+	{"LASTUNIT_KEY_ADMIN", "admin", CHANNEL_ADMIN, SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN, {0}},
+	{"LASTUNIT_KEY_WEB", "web", CHANNEL_WEB, SELL | SCOPE_ORDERS, {CALLERS}},
+	{"LASTUNIT_KEY_TELEGRAM", "telegram", CHANNEL_TELEGRAM, SELL | SCOPE_ORDERS, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_AGENT", "agent", CHANNEL_AGENT, SELL, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_VOICE", "voice", CHANNEL_VOICE, SELL, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_MARKETPLACE", "marketplace", CHANNEL_MARKETPLACE, SELL, {0}},
+	{"LASTUNIT_KEY_POS", "pos", CHANNEL_POS, SELL, {0}},
 };
 
 static void secret_new(char out[DEV_SECRET_BYTES + 1])
@@ -104,11 +109,33 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 	return done || cmd_refuse(ret_why, "cannot write %s: %s", final, strerror(error));
 }
 
+/* A principal with its key; its caps are set only when it is made, so that what its owner set since stays. */
+static enum lu_error store_row(size_t i, const char *secret, struct pg *pg)
+{
+	struct text name = text_of(rows[i].principal);
+	const struct principal_settings *caps = &rows[i].caps;
+	struct principal_row *found;
+	size_t count;
+	bool known;
+	struct arena arena;
+	arena_init(&arena, 0);
+	enum lu_error error = principal_list(pg, &arena, name, deadline_in_ms(STORE_MS), &found, &count);
+	arena_done(&arena);
+	if (!error)
+		error = key_store(pg, name, rows[i].channel, rows[i].scopes, secret, deadline_in_ms(STORE_MS));
+	if (error || count)
+		return error;
+	struct principal_change change = PRINCIPAL_UNCHANGED;
+	change.holds_max = caps->holds_max;
+	change.caller_holds_max = caps->caller_holds_max;
+	change.caller_held_units_max = caps->caller_held_units_max;
+	return principal_change(pg, name, &change, deadline_in_ms(STORE_MS), &known);
+}
+
 bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512])
 {
 	for (size_t i = 0; i < DEV_KEY_COUNT; i++) {
-		enum lu_error error = key_store(pg, text_of(rows[i].principal), rows[i].channel, rows[i].scopes, env->keys[i],
-		                                deadline_in_ms(STORE_MS));
+		enum lu_error error = store_row(i, env->keys[i], pg);
 		if (error)
 			return cmd_refuse(ret_why, "cannot store the key of %s: %s %s", rows[i].principal, lu_error_code(error),
 			                  pg_error(pg)->message);

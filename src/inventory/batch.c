@@ -24,6 +24,7 @@
 #include "base/sync.h"
 #include "base/text.h"
 #include "inventory/answer.h"
+#include "inventory/batch_holdings.h"
 #include "inventory/prepare.h"
 #include "lastunit/decide.h"
 #include "store/checkout.h"
@@ -613,8 +614,10 @@ static void answer_all(struct attempt *a)
 	struct batch *b = a->batch;
 	metric_add(METRIC_EXPIRED, (int64_t)a->decision.expired_count);
 	metric_add(METRIC_REFRESHES, (int64_t)a->decision.refreshed_count);
-	for (size_t i = 0; i < b->count; i++)
+	for (size_t i = 0; i < b->count; i++) {
+		metric_add(METRIC_HOLDS_CAPPED, b->operations[i]->verdict.error == LU_TOO_MANY_HOLDS);
 		batch_answer(b->operations[i]);
+	}
 	b->count = 0;
 }
 
@@ -643,7 +646,8 @@ static enum outcome begin_and_lock(struct attempt *a, struct first_round *round)
 
 static enum outcome decide_all(struct attempt *a, struct first_round *round)
 {
-	if (read_more_objects(a, round) || decode_answers(a, round))
+	if (read_more_objects(a, round) || decode_answers(a, round) ||
+	    batch_holdings(a->pg, a->arena, a->batch, &a->input, a->deadline_ns))
 		return back_out(a, outcome_of(a->pg));
 	a->input.arena = a->arena;
 	a->input.operations = a->batch->operations;

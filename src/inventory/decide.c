@@ -7,7 +7,7 @@
  * needed (decide_internal.h). Figures outside what the schema's constraints allow are a bug (CHECK) in the rows; a hold
  * that disagrees with them is the fault of that hold alone and stays as it is.
  *
- * decide_cart.c: CHECKOUT, RESERVE. decide_end.c: how holds end, COMMIT, RELEASE, EXTEND, EXPIRE. decide_stock.c:
+ * decide_cart.c: CHECKOUT, RESERVE. decide_caps.c: how much may be held. decide_end.c: how holds end, COMMIT, RELEASE, EXTEND, EXPIRE. decide_stock.c:
  * CANCEL, ADJUST, SKU_PUT, REFRESH.
  */
 #include <stdlib.h>
@@ -170,6 +170,23 @@ struct sale *sale_find(struct run *run, const struct uuid *id)
 	return NULL;
 }
 
+int64_t hold_units(const struct hold *hold, struct text sku)
+{
+	const struct reservation *r = &hold->reservation;
+	size_t low = 0, high = r->line_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = text_compare(r->lines[middle].sku, sku);
+		if (order == 0)
+			return r->lines[middle].counted ? r->lines[middle].quantity : 0;
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return 0;
+}
+
 void hold_changed(struct run *run, struct hold *hold)
 {
 	if (!hold->changed)
@@ -317,6 +334,14 @@ static void run_init(struct run *run, const struct decision_input *input)
 	for (size_t i = 0; i < input->checkout_count; i++) {
 		run->sales[i].checkout = input->checkouts[i];
 		CHECK(i == 0 || uuid_compare(&input->checkouts[i - 1]->id, &input->checkouts[i]->id) < 0);
+	}
+	run->holdings = ARENA_ARRAY(arena, input->holdings_count, struct holdings);
+	for (size_t i = 0; i < input->holdings_count; i++) {
+		const struct holdings *h = &input->holdings[i];
+		run->holdings[i] = *h;
+		run->holdings[i].held = ARENA_ARRAY(arena, h->held_count, struct held);
+		if (h->held_count)
+			memcpy(run->holdings[i].held, h->held, h->held_count * sizeof *h->held);
 	}
 	run->changed_holds = ARENA_ARRAY(arena, input->reservation_count + input->due_count, struct hold *);
 	run->new_reservations = ARENA_ARRAY(arena, operations, struct reservation *);

@@ -60,23 +60,6 @@ static enum lu_error old_hold(struct run *run, const struct operation *op, struc
 	return LU_OK;
 }
 
-static int64_t own_units(const struct hold *old, struct text sku)
-{
-	const struct reservation *r = &old->reservation;
-	size_t low = 0, high = r->line_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = text_compare(r->lines[middle].sku, sku);
-		if (order == 0)
-			return r->lines[middle].counted ? r->lines[middle].quantity : 0;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return 0;
-}
-
 /* What the asker leaves alone of the line's SKU. */
 static int64_t line_floor(const struct operation *op, const struct cart_line *cart_line)
 {
@@ -98,7 +81,7 @@ static bool cart_rows(struct run *run, struct operation *op, const struct hold *
 		if (!cart[i].row)
 			shortage_add(op, op->lines[i].sku, op->lines[i].quantity);
 		else if (old)
-			cart[i].own = own_units(old, op->lines[i].sku);
+			cart[i].own = hold_units(old, op->lines[i].sku);
 	}
 	if (op->verdict.shortage_count)
 		refuse(op, LU_UNKNOWN_SKU);
@@ -164,7 +147,8 @@ static void cart_sell(struct run *run, struct operation *op, struct line *lines)
 	op->verdict.checkout = checkout;
 }
 
-static void cart_hold(struct run *run, struct operation *op, struct line *lines, const struct cart_line *cart)
+static void cart_hold(struct run *run, struct operation *op, struct line *lines, const struct cart_line *cart,
+                      const struct hold *old)
 {
 	int64_t ttl_s = op->ttl_s ? op->ttl_s : channel_ttl_s(op->principal.channel);
 	struct reservation *reservation = ARENA_NEW(op->arena, struct reservation);
@@ -174,6 +158,7 @@ static void cart_hold(struct run *run, struct operation *op, struct line *lines,
 		.channel = op->principal.channel,
 		.state = RESERVATION_ACTIVE,
 		.reference = op->reference,
+		.caller = op->caller,
 		.created_us = run->input->now_us,
 		.expires_us = run->input->now_us + ttl_s * US_PER_S,
 		.lines = lines,
@@ -187,6 +172,7 @@ static void cart_hold(struct run *run, struct operation *op, struct line *lines,
 	}
 	run->new_reservations[run->new_reservation_count++] = reservation;
 	op->verdict.reservation = reservation;
+	caps_count(run, op, old);
 }
 
 void decide_cart(struct run *run, struct operation *op)
@@ -200,7 +186,8 @@ void decide_cart(struct run *run, struct operation *op)
 		return;
 	}
 	struct cart_line *cart = ARENA_ARRAY(run->arena, op->line_count, struct cart_line);
-	if (!cart_rows(run, op, old, cart) || !cart_secure(run, op, cart))
+	if (!cart_rows(run, op, old, cart) || (op->kind == OPERATION_RESERVE && !caps_allow(run, op, old)) ||
+	    !cart_secure(run, op, cart))
 		return;
 	if (old) {
 		struct author author = operation_author(op, old->reservation.reference, old->reservation.id);
@@ -211,5 +198,5 @@ void decide_cart(struct run *run, struct operation *op)
 	if (op->kind == OPERATION_CHECKOUT)
 		cart_sell(run, op, lines);
 	else
-		cart_hold(run, op, lines, cart);
+		cart_hold(run, op, lines, cart, old);
 }

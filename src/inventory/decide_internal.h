@@ -45,9 +45,10 @@ struct author {
 struct run {
 	const struct decision_input *input;
 	struct arena *arena;
-	struct row *rows;   /* as input->skus */
-	struct hold *holds; /* as input->reservations */
-	struct sale *sales; /* as input->checkouts */
+	struct row *rows;          /* as input->skus */
+	struct hold *holds;        /* as input->reservations */
+	struct sale *sales;        /* as input->checkouts */
+	struct holdings *holdings; /* as input->holdings; what this batch holds is added */
 	bool due_listed;
 	bool needs_more;
 	struct text *locks_needed;
@@ -82,6 +83,8 @@ struct hold *hold_find(struct run *run, const struct uuid *id);
 struct hold *hold_visible(struct run *run, const struct operation *operation, const struct uuid *id);
 struct sale *sale_find(struct run *run, const struct uuid *id);
 void hold_changed(struct run *run, struct hold *hold);
+/* Counted units of this SKU in a hold. */
+int64_t hold_units(const struct hold *hold, struct text sku);
 void lock_needed(struct run *run, struct text sku);
 void refuse(struct operation *operation, enum lu_error error);
 /* Names one failing line; room for every line of the operation is made at the first. */
@@ -106,6 +109,13 @@ static inline int64_t row_free(const struct row *row, int64_t floor, int64_t own
 {
 	return row->sku.figures.on_hand - row->sku.figures.reserved - floor + own;
 }
+
+/* decide_caps.c: caps against hoarding */
+/* False after refusing a RESERVE whose principal or caller would hold more than it may. `old`: the hold that it takes the
+ * place of, or NULL. Every row of the cart is there. */
+bool caps_allow(struct run *run, struct operation *operation, const struct hold *old);
+/* The reservation was made: the carts behind it in the batch find it counted. */
+void caps_count(struct run *run, const struct operation *operation, const struct hold *old);
 
 /* one family of operations each */
 void decide_cart(struct run *run, struct operation *operation); /* CHECKOUT, RESERVE */

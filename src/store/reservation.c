@@ -132,14 +132,16 @@ struct hold {
 	struct uuid reservation_id;
 	int64_t expires_us;
 	struct line line;
+	int64_t principal_id;
+	struct text caller;
 };
 
 static void insert_holds(struct pg *pg, struct arena *arena, const struct reservation *rows, size_t count)
 {
 	static const struct pg_statement statement = {
 		"hold_insert",
-		"INSERT INTO hold (reservation_id, expires_at, sku_id, quantity, counted)"
-		" SELECT * FROM unnest($1, $2, $3, $4, $5)",
+		"INSERT INTO hold (reservation_id, expires_at, sku_id, quantity, counted, principal_id, caller)"
+		" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)",
 	};
 	size_t hold_count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -148,7 +150,8 @@ static void insert_holds(struct pg *pg, struct arena *arena, const struct reserv
 	hold_count = 0;
 	for (size_t i = 0; i < count; i++)
 		for (size_t n = 0; rows[i].state == RESERVATION_ACTIVE && n < rows[i].line_count; n++)
-			holds[hold_count++] = (struct hold){rows[i].id, rows[i].expires_us, rows[i].lines[n]};
+			holds[hold_count++] = (struct hold){rows[i].id, rows[i].expires_us, rows[i].lines[n], rows[i].principal_id,
+			                                    rows[i].caller};
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_uuids(&p, &holds->reservation_id, sizeof *holds, hold_count);
@@ -156,6 +159,8 @@ static void insert_holds(struct pg *pg, struct arena *arena, const struct reserv
 	pg_add_int8s(&p, &holds->line.sku_id, sizeof *holds, hold_count);
 	pg_add_int8s(&p, &holds->line.quantity, sizeof *holds, hold_count);
 	pg_add_bools(&p, &holds->line.counted, sizeof *holds, hold_count);
+	pg_add_int8s(&p, &holds->principal_id, sizeof *holds, hold_count);
+	pg_add_texts(&p, &holds->caller, sizeof *holds, hold_count);
 	pg_pipe_add(pg, &statement, &p);
 }
 

@@ -1,4 +1,5 @@
-/* What a principal may do beyond its scopes, over HTTP and the command line: its buffer and the safety stock.
+/* What a principal may do beyond its scopes, over HTTP and the command line: its buffer, the safety stock, and caps against
+ * who holds everything (b30).
  *
  * When `lastunit key set` returns, every instance must obey: each test asks both of two instances, with no wait between.
  */
@@ -104,6 +105,93 @@ static void a_till_that_may_sells_the_safety_stock(void **state)
 	expect_available(shop.key_pos, "SAFE", 0);
 }
 
+/* --- caps ------------------------------------------------------------------------------------------------------------- */
+
+static const char *holding(const char *caller, const char *sku, int quantity)
+{
+	return shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":%d}],\"caller\":\"%s\",\"idempotency_key\":\"%s\"}", sku,
+	                 quantity, caller, service_new_key());
+}
+
+static void b30_one_key_does_not_hold_everything(void **state)
+{
+	char ids[3][37], id[37];
+	create("HOARD", 100, 0);
+	assert_int_equal(set("agent", "--holds-max", "3"), 0);
+	int64_t capped = shop_metric(&second, "lastunit_holds_capped_total");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(service_reserve(&shop, shop.key_agent, NULL, "HOARD", 1, 600, ids[i]), 201);
+	/* The other instance counts the same holds. */
+	struct answer answer = service_call(&second, shop.key_agent, "POST", "/v1/reservations",
+	                                    "Idempotency-Key: hoard-4\r\n",
+	                                    "{\"lines\":[{\"sku\":\"HOARD\",\"quantity\":1}]}");
+	assert_int_equal(answer.status, 429);
+	assert_string_equal(answer_string(&answer, "code"), "too_many_holds");
+	assert_non_null(strstr(answer_string(&answer, "detail"), "has 3 live holds and may have 3"));
+	assert_string_equal(answer_header(&answer, "Retry-After"), "1");
+	answer_done(&answer);
+	assert_int_equal(shop_metric(&second, "lastunit_holds_capped_total"), capped + 1);
+	assert_int_equal(service_reserve(&shop, shop.key_web, NULL, "HOARD", 50, 600, id), 201);
+	shop_expect_row("HOARD", 100, 53);
+	/* Nothing was kept under the key: what was too many is not when one has ended. */
+	assert_int_equal(service_end(&shop, shop.key_agent, ids[0], "release"), 200);
+	shop_expect(shop.key_agent, "POST", "/v1/reservations", "Idempotency-Key: hoard-4\r\n",
+	            "{\"lines\":[{\"sku\":\"HOARD\",\"quantity\":1}]}", 201);
+	assert_int_equal(set("agent", "--holds-max", "0"), 0);
+	assert_int_equal(service_reserve(&shop, shop.key_agent, NULL, "HOARD", 1, 600, id), 201);
+}
+
+static void each_shopper_of_the_site_has_a_share(void **state)
+{
+	create("SHARE", 100, 0);
+	assert_int_equal(set("web", "--caller-held-units-max", "4"), 0);
+	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("ann", "SHARE", 3), 201);
+	assert_null(answer_at(&shop_answer, "caller")); /* a name is not shown around */
+	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("ann", "SHARE", 2), 429);
+	shop_expect_problem("too_many_holds", "holds 3 units of SHARE, asks for 2 and may hold 4");
+	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("bob", "SHARE", 4), 201);
+	shop_expect_post("/v1/batch",
+	                 shop_text("{\"operations\":[{\"operation\":\"reserve\",%s,{\"operation\":\"reserve\",%s]}",
+	                           holding("bob", "SHARE", 1) + 1, holding("ann", "SHARE", 1) + 1),
+	                 200);
+	assert_int_equal(answer_int(&shop_answer, "results.0.status"), 429);
+	assert_int_equal(answer_int(&shop_answer, "results.1.status"), 201);
+	shop_expect_row("SHARE", 100, 8);
+	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("", "SHARE", 1), 422);
+	shop_expect_problem("invalid_field", "`caller`");
+	shop_expect(shop.key_web, "POST", "/v1/checkouts", NULL, holding("ann", "SHARE", 1), 422);
+	assert_int_equal(set("web", "--caller-held-units-max", "0"), 0);
+}
+
+static void grab(int index, void *context)
+{
+	char id[37];
+	tally_add(context, service_reserve(index % 2 ? &second : &shop, shop.key_voice, NULL, "RUSH", 1, 600, id));
+}
+
+/* On one SKU carts are decided one after the other, so there the cap is exact, however many come at once. */
+static void a_crowd_on_two_instances_gets_what_the_cap_allows(void **state)
+{
+	struct tally tally = {0};
+	create("RUSH", 100, 0);
+	assert_int_equal(set("voice", "--holds-max", "7"), 0);
+	crowd_run(20, grab, &tally);
+	assert_string_equal(tally_text(&tally), "7 x 201, 13 x 429");
+	shop_expect_row("RUSH", 100, 7);
+	assert_int_equal(set("voice", "--holds-max", "0"), 0);
+}
+
+static void dev_caps_callers_and_channels_that_anybody_may_call(void **state)
+{
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.principal WHERE caller_holds_max = 20"
+	                              " AND name IN ('web', 'telegram', 'agent', 'voice')"),
+	                 4);
+	assert_int_equal(shop_sql_int("SELECT holds_max FROM lastunit.principal WHERE name = 'telegram'"), 5000);
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.principal WHERE caller_holds_max IS NULL"
+	                              " AND holds_max IS NULL AND name IN ('admin', 'marketplace', 'pos')"),
+	                 3);
+}
+
 static void a_setting_that_makes_no_sense_is_refused(void **state)
 {
 	assert_int_equal(set("nobody", "--buffer", "1"), 1);
@@ -124,6 +212,10 @@ int main(void)
 		cmocka_unit_test_teardown(what_a_principal_sees_is_what_it_may_sell, shop_audit),
 		cmocka_unit_test_teardown(a_hold_is_committed_on_whatever_rule_came_since, shop_audit),
 		cmocka_unit_test_teardown(a_till_that_may_sells_the_safety_stock, shop_audit),
+		cmocka_unit_test_teardown(b30_one_key_does_not_hold_everything, shop_audit),
+		cmocka_unit_test_teardown(each_shopper_of_the_site_has_a_share, shop_audit),
+		cmocka_unit_test_teardown(a_crowd_on_two_instances_gets_what_the_cap_allows, shop_audit),
+		cmocka_unit_test(dev_caps_callers_and_channels_that_anybody_may_call),
 		cmocka_unit_test_teardown(a_setting_that_makes_no_sense_is_refused, shop_audit),
 	};
 	return cmocka_run_group_tests(tests, open_two, close_two);

@@ -226,6 +226,7 @@ static void apply_objects(struct world *w, const struct decision *d)
 		assert_int_equal(h->row.ended_us, 0);
 		keep_lines(w, h->lines, h->row.lines, h->row.line_count);
 		h->row.reference = keep_text(h->reference, h->row.reference);
+		h->row.caller = keep_text(h->caller, h->row.caller);
 	}
 	size_t expired = 0;
 	for (size_t i = 0; i < d->reservation_change_count; i++) {
@@ -386,6 +387,50 @@ static void find_answers(struct world *w, struct inputs *in)
 	}
 }
 
+/* Whose holds count. */
+static bool holds_for(const struct world *w, const struct world_hold *h, const struct holdings *of)
+{
+	return h->row.state == RESERVATION_ACTIVE && h->row.expires_us > w->now_us &&
+	       h->row.principal_id == of->principal_id &&
+	       (!of->caller.data || (h->row.caller.data && strcmp(h->caller, of->caller.data) == 0));
+}
+
+static void add_holdings(struct world *w, struct inputs *in, int64_t principal_id, struct text caller)
+{
+	for (size_t i = 0; i < in->input.holdings_count; i++)
+		if (in->input.holdings[i].principal_id == principal_id && !in->input.holdings[i].caller.data == !caller.data &&
+		    text_equal(in->input.holdings[i].caller, caller))
+			return;
+	struct holdings *of = &in->input.holdings[in->input.holdings_count++];
+	*of = (struct holdings){principal_id, caller, 0, ARENA_ARRAY(in->input.arena, 26, struct held), 26};
+	for (int64_t sku = 1; sku <= 26; sku++)
+		of->held[sku - 1].sku_id = sku;
+	for (size_t i = 0; i < w->hold_count; i++) {
+		const struct world_hold *h = &w->holds[i];
+		if (!holds_for(w, h, of))
+			continue;
+		of->holds++;
+		for (size_t j = 0; j < h->row.line_count; j++)
+			of->held[h->lines[j].sku_id - 1].units += h->lines[j].counted ? h->lines[j].quantity : 0;
+	}
+	w->counted++;
+}
+
+/* What is told of those with a cap, and of nobody else. */
+static void find_holdings(struct world *w, struct inputs *in)
+{
+	static const struct text all;
+	in->input.holdings = ARENA_ARRAY(in->input.arena, 2 * in->input.operation_count, struct holdings);
+	for (size_t i = 0; i < in->input.operation_count; i++) {
+		const struct operation *op = in->input.operations[i];
+		const struct principal_settings *s = &op->principal.settings;
+		if (op->kind == OPERATION_RESERVE && (s->holds_max || s->held_units_max))
+			add_holdings(w, in, op->principal.id, all);
+		if (op->kind == OPERATION_RESERVE && op->caller.data && (s->caller_holds_max || s->caller_held_units_max))
+			add_holdings(w, in, op->principal.id, op->caller);
+	}
+}
+
 static int due_order(const void *left, const void *right)
 {
 	const struct reservation *a = *(struct reservation *const *)left, *b = *(struct reservation *const *)right;
@@ -476,6 +521,7 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 	find_skus(w, &in);
 	find_objects(w, &in);
 	find_answers(w, &in);
+	find_holdings(w, &in);
 	struct decision d = decide_and_compare(&in);
 	for (int rounds = 0; d.result != DECISION_MADE; rounds++) {
 		assert_in_range(rounds, 0, 100);

@@ -27,7 +27,7 @@ struct world_sku {
 struct world_hold {
 	struct reservation row;
 	struct line lines[WORLD_LINES_MAX];
-	char reference[32];
+	char reference[32], caller[32];
 	int ends;
 };
 
@@ -50,6 +50,7 @@ struct world {
 	uint64_t last_id;
 	size_t due_limit;        /* what the first look-up of due holds brings; doubled when asked again */
 	size_t lookups, relocks; /* how often decide() asked for more, so far */
+	size_t counted;          /* how many holdings were told to decide() */
 	struct arena *arena;     /* of operations and of what answers keep */
 };
 

@@ -7,6 +7,7 @@
  */
 #include "store/checkout.h"
 #include "store/epoch.h"
+#include "store/holding.h"
 #include "store/feed.h"
 #include "store/idempotency.h"
 #include "store/key.h"
@@ -49,6 +50,9 @@ static void prepare_all(struct pg *pg)
 	sent(pg);
 	ended(pg);
 	ok(pg, reservation_due(pg, &arena, asked, 1, 5, SOON, &reservations, &count));
+	struct holdings holdings[] = {{1, {0}, 0, &(struct held){number, 0}, 1},
+	                              {1, code, 0, &(struct held){number, 0}, 1}};
+	ok(pg, holding_count(pg, &arena, holdings, 2, SOON));
 	pg_rollback(pg, SOON);
 	ok(pg, epoch_lease_read(pg, &arena, SOON, &epoch));
 	ok(pg, sku_read(pg, &arena, &code, 1, SOON, &figures));
@@ -165,6 +169,12 @@ static void check_pages(struct pg *pg)
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE reservation_page_reference(NULL, NULL, NULL, NULL, NULL, NULL)",
 	                      "reservation_by_reference"));
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE checkout_page(NULL, NULL, NULL, NULL)", "checkout_by_reference"));
+	/* A hot SKU has the holds of everybody, and a principal those of all its callers. */
+	assert_false(plan_uses(pg, "EXPLAIN EXECUTE holding_units(NULL, NULL, NULL)", "hold_by_sku"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE holding_units(NULL, NULL, NULL)", "hold_by_principal"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE holding_units(NULL, NULL, NULL)", "hold_by_caller"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE holding_count(NULL, NULL)", "hold_by_principal"));
+	assert_true(plan_uses(pg, "EXPLAIN EXECUTE holding_count(NULL, NULL)", "hold_by_caller"));
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE feed_page(NULL, NULL, NULL, NULL)", "ledger_by_xid"));
 	assert_true(plan_uses(pg, "EXPLAIN EXECUTE feed_changes(NULL, NULL, NULL, NULL)", "ledger_by_xid"));
 }
@@ -184,8 +194,8 @@ static void fill(int from, int to)
 		"  sku_ids, quantities, counted, versions) SELECT id, now(), expires_at, NULL, 1, 1, 1, 'r' || n,"
 		"  ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made UNION ALL SELECT gen_random_uuid(), now(), expires_at, now(), 1,"
 		"  1, 3, 'r' || n, ARRAY[n::bigint], ARRAY[1], ARRAY[true], ARRAY[1] FROM made;"
-		"INSERT INTO lastunit.hold (reservation_id, sku_id, expires_at, quantity, counted)"
-		"  SELECT id, n, expires_at, 1, true FROM made;"
+		"INSERT INTO lastunit.hold (reservation_id, sku_id, expires_at, quantity, counted, principal_id, caller)"
+		"  SELECT id, n, expires_at, 1, true, 1 + n %% 2, CASE WHEN n %% 3 = 0 THEN 'c' || n %% 100 END FROM made;"
 		"INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
 		"  counted, versions, cancelled) SELECT id, now(), 1, id, 1, 'r' || n, ARRAY[n::bigint], '{1}', '{t}', '{1}', '{0}'"
 		"  FROM made;"

@@ -82,7 +82,7 @@ static void a_cart_is_read_whole(void **state)
 {
 	struct decoded d = decode(OPERATION_RESERVE,
 	                          "{\"lines\":[{\"sku\":\"A\",\"quantity\":3},{\"quantity\":1000000000,\"sku\":\"B C\"}],"
-	                          "\"ttl_seconds\":86400,\"reference\":\"order 1\",\"replaces\":\"" ID
+	                          "\"ttl_seconds\":86400,\"reference\":\"order 1\",\"caller\":\"chat 7\",\"replaces\":\"" ID
 	                          "\","
 	                          "\"idempotency_key\":\"k\"}");
 	run(&d, BODY_OF_ROUTE);
@@ -94,6 +94,7 @@ static void a_cart_is_read_whole(void **state)
 	assert_int_equal(d.operation.lines[1].quantity, LU_QUANTITY_MAX);
 	assert_int_equal(d.operation.ttl_s, 86400);
 	assert_text(d.operation.reference, "order 1");
+	assert_text(d.operation.caller, "chat 7");
 	assert_text(d.operation.key, "k");
 	assert_true(d.operation.client_key);
 	struct uuid id;
@@ -307,6 +308,8 @@ static void free_text_is_bounded_and_without_control_characters(void **state)
 	refused(OPERATION_COMMIT, "{\"idempotency_key\":\"\"}", LU_INVALID_IDEMPOTENCY_KEY, "`idempotency_key`");
 	refused(OPERATION_COMMIT, "{\"idempotency_key\":7}", LU_INVALID_IDEMPOTENCY_KEY, "`idempotency_key`");
 	refused(OPERATION_CHECKOUT, "{\"reference\":\"a\\u0001\"}", LU_INVALID_FIELD, "`reference`");
+	refused(OPERATION_RESERVE, "{\"caller\":\"\"}", LU_INVALID_FIELD, "`caller`");
+	refused(OPERATION_CHECKOUT, "{\"caller\":\"chat 7\"}", LU_INVALID_FIELD, "`caller`");
 	refused(OPERATION_CHECKOUT, "{\"releases\":\"x\"}", LU_INVALID_FIELD, "`releases`");
 }
 

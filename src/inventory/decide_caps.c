@@ -1,0 +1,136 @@
+/* Caps against hoarding: how many holds, and how many units of one SKU, a principal and each of its callers may have at a
+ * time.
+ *
+ * Happy path: the principal has no cap, and nothing is looked at. Else what it holds was counted behind the locks of this
+ * batch; carts before this one in the batch are added. The hold that the cart takes the place of does not count if it is
+ * the principal's own.
+ * Failure modes: LU_TOO_MANY_HOLDS, with a sentence that names the cap; it is true of this moment only, so it is not stored
+ * under the key. What else the batch ends is not taken off: its answer is not out either, so nobody can have relied on it.
+ *
+ * Soft: holds of other SKUs come and go beside this transaction, so a race may lift the number of holds a little above its
+ * cap. Units of a SKU are counted under that SKU's lock and are exact.
+ */
+#include <inttypes.h>
+
+#include "base/arena.h"
+#include "base/check.h"
+#include "base/text.h"
+#include "inventory/decide_internal.h"
+
+struct cap {
+	const char *who;
+	struct text caller; /* data NULL: the principal as a whole */
+	int64_t holds_max, units_max;
+};
+
+/* The caps that an operation is under; at most two. */
+static size_t caps_of(const struct operation *op, struct cap ret_caps[2])
+{
+	const struct principal_settings *s = &op->principal.settings;
+	size_t count = 0;
+	if (s->holds_max || s->held_units_max)
+		ret_caps[count++] = (struct cap){"This key's principal", {0}, s->holds_max, s->held_units_max};
+	if (op->caller.data && (s->caller_holds_max || s->caller_held_units_max))
+		ret_caps[count++] = (struct cap){"This caller", op->caller, s->caller_holds_max, s->caller_held_units_max};
+	return count;
+}
+
+static struct holdings *holdings_find(struct run *run, const struct operation *op, struct text caller)
+{
+	for (size_t i = 0; i < run->input->holdings_count; i++) {
+		struct holdings *h = &run->holdings[i];
+		if (h->principal_id == op->principal.id && !h->caller.data == !caller.data && text_equal(h->caller, caller))
+			return h;
+	}
+	check_failed(__FILE__, __LINE__, "the holdings of whoever has a cap"); /* the batch reads them */
+}
+
+static struct held *held_find(const struct holdings *holdings, int64_t sku_id)
+{
+	size_t low = 0, high = holdings->held_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		struct held *held = &holdings->held[middle];
+		if (held->sku_id == sku_id)
+			return held;
+		if (held->sku_id < sku_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	check_failed(__FILE__, __LINE__, "the units held of every SKU in a capped cart");
+}
+
+/* The old hold, if ending it makes room under the asker's caps. */
+static const struct hold *own(const struct operation *op, const struct hold *old)
+{
+	return old && old->reservation.principal_id == op->principal.id ? old : NULL;
+}
+
+#define MEND "Commit or release a hold, or wait until one ends."
+
+static bool holds_allow(struct operation *op, const struct cap *cap, const struct holdings *holdings,
+                        const struct hold *old)
+{
+	int64_t holds = holdings->holds - (own(op, old) != NULL);
+	if (!cap->holds_max || holds < cap->holds_max)
+		return true;
+	refuse(op, LU_TOO_MANY_HOLDS);
+	op->verdict.detail = arena_printf(op->arena,
+	                                  "%s has %" PRId64 " live holds and may have %" PRId64 " at a time. " MEND,
+	                                  cap->who, holds, cap->holds_max);
+	return false;
+}
+
+static bool units_allow(struct run *run, struct operation *op, const struct cap *cap, const struct holdings *holdings,
+                        const struct hold *old)
+{
+	for (size_t i = 0; cap->units_max && i < op->line_count; i++) {
+		const struct line *line = &op->lines[i];
+		const struct row *row = row_find(run, line->sku);
+		if (!row->sku.figures.tracked)
+			continue;
+		int64_t units = held_find(holdings, row->sku.id)->units;
+		if (own(op, old))
+			units -= hold_units(old, line->sku);
+		if (units + line->quantity <= cap->units_max)
+			continue;
+		refuse(op, LU_TOO_MANY_HOLDS);
+		op->verdict.detail = arena_printf(op->arena,
+		                                  "%s holds %" PRId64 " units of %.*s, asks for %" PRId64
+		                                  " and may hold %" PRId64 " at a time. Ask for fewer. " MEND,
+		                                  cap->who, units, (int)line->sku.size, line->sku.data, line->quantity,
+		                                  cap->units_max);
+		return false;
+	}
+	return true;
+}
+
+bool caps_allow(struct run *run, struct operation *op, const struct hold *old)
+{
+	struct cap caps[2];
+	size_t count = caps_of(op, caps);
+	for (size_t i = 0; i < count; i++) {
+		const struct holdings *holdings = holdings_find(run, op, caps[i].caller);
+		if (!holds_allow(op, &caps[i], holdings, old) || !units_allow(run, op, &caps[i], holdings, old))
+			return false;
+	}
+	return true;
+}
+
+void caps_count(struct run *run, const struct operation *op, const struct hold *old)
+{
+	struct cap caps[2];
+	size_t count = caps_of(op, caps);
+	for (size_t i = 0; i < count; i++) {
+		struct holdings *holdings = holdings_find(run, op, caps[i].caller);
+		holdings->holds += own(op, old) ? 0 : 1;
+		for (size_t j = 0; j < op->line_count; j++) {
+			const struct row *row = row_find(run, op->lines[j].sku);
+			if (!row->sku.figures.tracked)
+				continue;
+			held_find(holdings, row->sku.id)->units += op->lines[j].quantity -
+			                                           (own(op, old) ? hold_units(old, op->lines[j].sku) : 0);
+		}
+	}
+}
