@@ -40,11 +40,18 @@ CREATE TRIGGER sku_text_is_described AFTER INSERT ON lastunit.sku_text
 CREATE TRIGGER sku_text_is_described_anew AFTER UPDATE ON lastunit.sku_text
 	REFERENCING NEW TABLE AS described FOR EACH STATEMENT EXECUTE FUNCTION lastunit.search_words_learn();
 
+-- What a person is told of a product: what it is called, its figures, and when the next of those who hold it lets go.
+CREATE VIEW lastunit.product AS
+	SELECT s.id, s.code, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked, coalesce(t.titles, '{}') AS titles,
+	       CASE WHEN s.reserved > 0 THEN
+	            (SELECT min(h.expires_at) FROM lastunit.hold h WHERE h.sku_id = s.id) END AS next_release_at
+	  FROM lastunit.sku s LEFT JOIN lastunit.sku_text t ON t.sku_id = s.id;
+GRANT SELECT ON lastunit.product TO lastunit_service;
+
 -- The best `wanted` products for what somebody said. Every word of it that the catalogue knows, as it is or nearly so,
 -- must be in a product; if no product has them all, those with the most of them. Words nobody's product has are talk.
 CREATE FUNCTION lastunit.search_products(said text, wanted integer)
-	RETURNS TABLE (id bigint, code text, titles jsonb, names text[], version bigint, on_hand bigint, reserved bigint,
-	               safety_stock bigint, tracked boolean)
+	RETURNS SETOF lastunit.product
 	LANGUAGE plpgsql STABLE SET search_path = lastunit, pg_catalog, pg_temp
 	SET enable_seqscan = off SET jit = off SET gin_fuzzy_search_limit = 0
 	SET pg_trgm.similarity_threshold = 0.18 AS $$
@@ -91,14 +98,14 @@ BEGIN
 	END IF;
 	LOOP
 		RETURN QUERY
-			SELECT s.id, s.code, t.titles, t.names, s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked
-			  FROM (SELECT c.sku_id, c.titles, c.names,
+			SELECT p.*
+			  FROM (SELECT c.sku_id, c.titles,
 			               (SELECT count(*) FROM unnest(asked) a WHERE a = ANY (tsvector_to_array(c.words))) AS stems
-			          FROM (SELECT x.sku_id, x.titles, x.names, x.words
+			          FROM (SELECT x.sku_id, x.titles, x.words
 			                  FROM sku_text x WHERE x.words @@ all_of LIMIT looked_at) c) t
-			  JOIN sku s ON s.id = t.sku_id
-			 ORDER BY t.stems DESC, s.tracked AND s.on_hand <= s.reserved + s.safety_stock,
-			          length(t.titles::text), s.code
+			  JOIN product p ON p.id = t.sku_id
+			 ORDER BY t.stems DESC, p.tracked AND p.on_hand <= p.reserved + p.safety_stock,
+			          length(t.titles::text), p.code
 			 LIMIT wanted;
 		EXIT WHEN FOUND OR all_of = any_of;
 		all_of := any_of;

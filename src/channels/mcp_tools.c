@@ -210,7 +210,7 @@ static void on_found(struct turn *turn)
 	json_key(&w, "items");
 	json_array_open(&w);
 	for (size_t i = 0; i < turn->product_count; i++) {
-		const struct sku_page_row *row = &turn->products[i];
+		const struct product *row = &turn->products[i];
 		struct lookup_item item = {.sku = row->code, .known = true, .figures = row->figures};
 		render_availability_open(&w, &item, request_principal(turn->request));
 		json_key(&w, "titles");

@@ -30,6 +30,16 @@ static enum lu_error search(struct query *query, struct pg *pg)
 	                       &turn->product_count);
 }
 
+/* On a loader's thread. */
+static enum lu_error find(struct query *query, struct pg *pg)
+{
+	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	enum lu_error error = search_product(pg, query->arena, turn->product_id, (struct text){0}, query->deadline_ns,
+	                                     &turn->products);
+	turn->product_count = !error && turn->products;
+	return error;
+}
+
 static void on_searched(struct ask *ask)
 {
 	finish(CONTAINER(ask, struct turn, ask), ask->query.error, (struct text){0});
@@ -43,6 +53,15 @@ void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_do
 	ask_init(&turn->ask, turn->request);
 	turn->ask.on_error = on_searched;
 	ask_run(&turn->ask, search, on_searched);
+}
+
+void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+{
+	turn->on_done = on_done;
+	turn->product_id = product_id;
+	ask_init(&turn->ask, turn->request);
+	turn->ask.on_error = on_searched;
+	ask_run(&turn->ask, find, on_searched);
 }
 
 /* --- look-up ------------------------------------------------------------------------------------------------------ */

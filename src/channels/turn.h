@@ -25,7 +25,8 @@ struct turn {
 
 	struct text said; /* of a search */
 	size_t limit;
-	struct sku_page_row *products; /* best first */
+	int64_t product_id;       /* of a search by id */
+	struct product *products; /* best first */
 	size_t product_count;
 	struct lookup_item *items; /* of a look-up, in the order asked */
 	size_t item_count;
@@ -35,6 +36,8 @@ struct turn {
 void turn_init(struct turn *turn, struct request *request);
 /* `said`: valid UTF-8 without NUL. */
 void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn));
+/* One product by its id: 1 or none is found. */
+void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
 /* 1..LU_LOOKUP_MAX valid codes; the array is copied. */
 void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn));
 /* The operation to fill: lines, target, key … */

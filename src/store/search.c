@@ -2,6 +2,8 @@
  * in pg.h. */
 #include "store/search.h"
 
+#define PRODUCT "id, code, version, on_hand, reserved, safety_stock, tracked, titles::text, next_release_at"
+
 /* Cut where a character ends. */
 static struct text cut(struct text said)
 {
@@ -11,27 +13,18 @@ static struct text cut(struct text said)
 	return said;
 }
 
-enum lu_error search_products(struct pg *pg, struct arena *arena, struct text said, size_t limit, int64_t deadline_ns,
-                              struct sku_page_row **ret_rows, size_t *ret_count)
+static enum lu_error read_products(struct pg *pg, struct arena *arena, const struct pg_statement *statement,
+                                   const struct pg_params *params, int64_t deadline_ns, struct product **ret_products,
+                                   size_t *ret_count)
 {
-	static const struct pg_statement statement = {
-		"search_products",
-		"SELECT id, code, version, on_hand, reserved, safety_stock, tracked, coalesce(titles, '{}')::text,"
-		" coalesce(names, '{}') FROM search_products($1, $2::integer)",
-	};
-	struct pg_params p;
 	PGresult *r;
-	pg_params_init(&p, arena);
-	pg_add_text(&p, cut(said));
-	pg_add_int8(&p, (int64_t)limit);
-	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	enum lu_error error = pg_query(pg, statement, params, deadline_ns, &r);
 	if (error)
 		return error;
 	*ret_count = (size_t)PQntuples(r);
-	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct sku_page_row);
-	for (int i = 0; i < PQntuples(r); i++) {
-		struct sku_page_row *row = *ret_rows + i;
-		*row = (struct sku_page_row){
+	*ret_products = ARENA_ARRAY(arena, *ret_count, struct product);
+	for (int i = 0; i < PQntuples(r); i++)
+		(*ret_products)[i] = (struct product){
 			.id = pg_get_int(r, i, 0),
 			.code = pg_get_text(r, i, 1, arena),
 			.figures = {.version = pg_get_int(r, i, 2),
@@ -40,9 +33,42 @@ enum lu_error search_products(struct pg *pg, struct arena *arena, struct text sa
 		                .safety_stock = pg_get_int(r, i, 5),
 		                .tracked = pg_get_bool(r, i, 6)},
 			.titles_json = pg_get_text(r, i, 7, arena),
+			.next_release_us = pg_get_time(r, i, 8),
 		};
-		row->name_count = pg_get_texts(r, i, 8, arena, &row->names);
-	}
 	PQclear(r);
 	return LU_OK;
+}
+
+enum lu_error search_products(struct pg *pg, struct arena *arena, struct text said, size_t limit, int64_t deadline_ns,
+                              struct product **ret_products, size_t *ret_count)
+{
+	static const struct pg_statement statement = {
+		"search_products",
+		"SELECT " PRODUCT " FROM search_products($1, $2::integer)",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_text(&p, cut(said));
+	pg_add_int8(&p, (int64_t)limit);
+	return read_products(pg, arena, &statement, &p, deadline_ns, ret_products, ret_count);
+}
+
+enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, struct text code, int64_t deadline_ns,
+                             struct product **ret_product)
+{
+	static const struct pg_statement by_id = {"search_product_by_id", "SELECT " PRODUCT " FROM product WHERE id = $1"};
+	static const struct pg_statement by_code = {"search_product_by_code",
+	                                            "SELECT " PRODUCT " FROM product WHERE code = $1"};
+	struct pg_params p;
+	struct product *rows;
+	size_t count;
+	pg_params_init(&p, arena);
+	if (id)
+		pg_add_int8(&p, id);
+	else
+		pg_add_text(&p, code);
+	enum lu_error error = read_products(pg, arena, id ? &by_id : &by_code, &p, deadline_ns, &rows, &count);
+	if (!error)
+		*ret_product = count ? rows : NULL;
+	return error;
 }

@@ -2,13 +2,25 @@
 #ifndef STORE_SEARCH_H
 #define STORE_SEARCH_H
 
-#include "store/sku.h"
+#include "store/pg.h"
 
 #define SEARCH_BYTES_MAX 1000 /* of what is said; the rest is not looked at */
 
-/* The best `limit` products for what somebody said, best first; in stock before sold out among equals. The figures are
- * those of the primary now. Nothing found is LU_OK and none. `said` is valid UTF-8 without NUL. */
+/* What a person is told of a SKU. The figures are those of the primary when it was read. */
+struct product {
+	int64_t id;
+	struct text code;
+	struct figures figures;
+	struct text titles_json; /* {"en": "…"} */
+	int64_t next_release_us; /* earliest end of a hold on it; 0: nobody holds it */
+};
+
+/* The best `limit` products for what somebody said, best first; in stock before sold out among equals. Nothing found is
+ * LU_OK and none. `said` is valid UTF-8 without NUL. */
 enum lu_error search_products(struct pg *pg, struct arena *arena, struct text said, size_t limit, int64_t deadline_ns,
-                              struct sku_page_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
+                              struct product **ret_products, size_t *ret_count) LU_MUST_CHECK;
+/* One by its id, or by its code (id 0). *ret_product NULL: there is none. */
+enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, struct text code, int64_t deadline_ns,
+                             struct product **ret_product) LU_MUST_CHECK;
 
 #endif

@@ -45,7 +45,7 @@ static int leave(void **state)
 /* The codes found, with blanks between. */
 static const char *found(const char *said, size_t limit)
 {
-	struct sku_page_row *rows;
+	struct product *rows;
 	size_t count;
 	struct text codes = TEXT("");
 	assert_int_equal(search_products(pg, &arena, text_of(said), limit, SOON, &rows, &count), LU_OK);
@@ -134,7 +134,7 @@ static void new_titles_are_found_at_once(void **state)
 
 static void the_figures_are_those_of_the_row(void **state)
 {
-	struct sku_page_row *rows;
+	struct product *rows;
 	size_t count;
 	assert_int_equal(search_products(pg, &arena, TEXT("red mug"), 3, SOON, &rows, &count), LU_OK);
 	assert_int_equal(count, 1);
@@ -142,7 +142,14 @@ static void the_figures_are_those_of_the_row(void **state)
 	assert_int_equal(rows[0].figures.version, 1);
 	assert_true(rows[0].figures.tracked);
 	assert_non_null(strstr(rows[0].titles_json.data, "Красная"));
-	assert_int_equal(rows[0].name_count, 1);
+	assert_int_equal(rows[0].next_release_us, 0);
+	struct product *one;
+	assert_int_equal(search_product(pg, &arena, rows[0].id, (struct text){0}, SOON, &one), LU_OK);
+	assert_true(text_equal(one->code, TEXT("MUG-RED")));
+	assert_int_equal(search_product(pg, &arena, 0, TEXT("SILENT"), SOON, &one), LU_OK);
+	assert_string_equal(one->titles_json.data, "{}");
+	assert_int_equal(search_product(pg, &arena, 0, TEXT("NOWHERE"), SOON, &one), LU_OK);
+	assert_null(one);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stock_the_shop, leave)
