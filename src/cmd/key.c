@@ -2,7 +2,7 @@
  *
  * Happy path: connect, change, wait until every instance must have heard of it, answer. Each instance reloads its keys
  * with its read lease, so what was committed L(1+rho) ago holds everywhere; before that nothing is said.
- * Failure modes: no such principal or prefix (1); a principal of another channel (1); PostgreSQL cannot be reached (3).
+ * Failure modes: no such principal or key (1); a principal of another channel (1); PostgreSQL cannot be reached (3).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static const struct manual manual = {
 		"list     shows principals, keys by their first characters, scopes and times\n"
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
-		"revoke   ends a key, named by its first characters as `list` shows them\n"
+		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed\n"
 		"set      changes settings of a principal: what it neither sees nor sells, and how much it may hold\n"
 		"show     shows them, of one principal or of all\n\n"
 		"A change is answered when it holds on every instance, about a second later (the --lease-ms of `serve`).\n"
@@ -42,7 +42,7 @@ static const struct manual manual = {
 		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
 		"  lastunit key list --json\n"
 		"  lastunit key rotate --principal site --grace 3600\n"
-		"  lastunit key revoke --prefix lu_Ab3dEf9K\n"
+		"  lastunit key revoke lu_Ab3dEf9K\n"
 		"  lastunit key set bazaar --buffer 2 --holds-max 500\n"
 		"  lastunit key set till --may-use-safety-stock yes\n"
 		"  lastunit key show bazaar\n",
@@ -51,7 +51,7 @@ static const struct manual manual = {
 		"  1  refused: no such principal or key, or the principal has another channel\n"
 		"  2  wrong usage or configuration\n"
 		"  3  PostgreSQL cannot be reached\n",
-	.positionals_max = 2,
+	.positionals_max = 1000, /* too many are refused below, without being repeated: a word may be a key */
 };
 
 struct key_command {
@@ -224,24 +224,49 @@ static int run_rotate(struct key_command *command)
 	}
 	for (size_t i = 0; i < count; i++)
 		if (!rows[i].revoked_us)
-			fprintf(stderr, "still valid: lastunit key revoke --prefix %.*s\n", (int)rows[i].prefix.size,
-			        rows[i].prefix.data);
+			fprintf(stderr, "still valid: lastunit key revoke %.*s\n", (int)rows[i].prefix.size, rows[i].prefix.data);
 	return EXIT_OK;
+}
+
+/* Why nothing was revoked. What was given may be a secret: of it only what `list` shows is repeated. */
+static int fail_unknown_key(struct key_command *command, struct text given)
+{
+	struct text shown = {given.data, given.size < KEY_PREFIX_BYTES ? given.size : KEY_PREFIX_BYTES};
+	struct key_row *rows;
+	size_t count;
+	enum lu_error error = list(command, &rows, &count);
+	if (error)
+		return fail_store(command, error);
+	if (given.size < 3 || memcmp(given.data, "lu_", 3) != 0)
+		return cmd_fail(&manual, EXIT_FAILED, "that is no key: they begin with lu_; `lastunit key list` shows them");
+	for (size_t i = 0; i < count; i++) {
+		char at[25];
+		if (!text_equal(rows[i].prefix, shown))
+			continue;
+		if (!rows[i].revoked_us)
+			return cmd_fail(&manual, EXIT_FAILED,
+			                "%.*s is listed, but the rest is not that key's: give these 11 characters", (int)shown.size,
+			                shown.data);
+		clock_format(rows[i].revoked_us, at);
+		return cmd_fail(&manual, EXIT_FAILED, "%.*s was revoked before, at %s", (int)shown.size, shown.data, at);
+	}
+	return cmd_fail(&manual, EXIT_FAILED, "no key is listed as %.*s%s; `lastunit key list` shows them", (int)shown.size,
+	                shown.data, shown.size < KEY_PREFIX_BYTES ? ", which is too short: it takes 11 characters" : "");
 }
 
 static int run_revoke(struct key_command *command)
 {
-	if (!*command->prefix)
-		return cmd_fail(&manual, EXIT_USAGE,
-		                "revoke needs --prefix with the first characters of the key, as `key list` shows them");
+	struct text key = text_of(command->prefix);
+	if (!key.size)
+		return cmd_fail(&manual, EXIT_USAGE, "revoke needs the key, as `lastunit key list` shows it or whole");
 	size_t count = 0;
-	enum lu_error error = key_revoke(command->pg, text_of(command->prefix), deadline_in_ms(CALL_MS), &count);
+	enum lu_error error = key_revoke(command->pg, key, deadline_in_ms(CALL_MS), &count);
 	if (error)
 		return fail_store(command, error);
 	if (!count)
-		return cmd_fail(&manual, EXIT_FAILED, "no live key is listed as %s", command->prefix);
+		return fail_unknown_key(command, key);
 	wait_until_everywhere(command);
-	printf("revoked %zu %s\n", count, text_plural((int64_t)count, "key", "keys"));
+	printf("revoked %zu %s: %.*s\n", count, text_plural((int64_t)count, "key", "keys"), KEY_PREFIX_BYTES, key.data);
 	return EXIT_OK;
 }
 
@@ -359,7 +384,7 @@ int cmd_key(int argc, char **argv)
 	     &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
-		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key's first characters, as list shows them",
+		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key, if it is not given as a word",
 	     &command.prefix},
 		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them",
 	     &command.grace_s},
@@ -387,11 +412,14 @@ int cmd_key(int argc, char **argv)
 		verb++;
 	if (verb == sizeof verbs / sizeof verbs[0])
 		return cmd_fail(&manual, EXIT_USAGE, "usage: lastunit %s", manual.usage);
-	bool names = verbs[verb].run == run_set || verbs[verb].run == run_show;
-	if (positionals > 1 && (!names || *command.principal))
-		return cmd_fail(&manual, EXIT_USAGE, "\"%s\" is one word too many; usage: lastunit %s", argv[2], manual.usage);
-	if (positionals > 1)
-		command.principal = argv[2];
+	const char **word = verbs[verb].run == run_revoke                               ? &command.prefix
+	                    : verbs[verb].run == run_set || verbs[verb].run == run_show ? &command.principal
+	                                                                                : NULL;
+	/* It may be a key: it is not repeated. */
+	if (positionals > 2 || (positionals == 2 && (!word || **word)))
+		return cmd_fail(&manual, EXIT_USAGE, "there is one word too many; usage: lastunit %s", manual.usage);
+	if (positionals == 2)
+		*word = argv[2];
 	if ((code = cmd_connect(&manual, command.config.database_url, &command.pg)))
 		return code;
 	arena_init(&command.arena, 16 * 1024);

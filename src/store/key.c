@@ -17,7 +17,6 @@
 #include "store/pg_internal.h"
 #include "store/principal.h"
 
-#define PREFIX_BYTES_MAX 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
 #define NAME_BYTES_MAX 100
 
 enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
@@ -97,7 +96,7 @@ static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t prin
 	};
 	unsigned char sha256[SHA256_DIGEST_LENGTH];
 	CHECK(SHA256((const unsigned char *)secret.data, secret.size, sha256));
-	struct text prefix = {secret.data, secret.size < PREFIX_BYTES_MAX ? secret.size : PREFIX_BYTES_MAX};
+	struct text prefix = {secret.data, secret.size < KEY_PREFIX_BYTES ? secret.size : KEY_PREFIX_BYTES};
 	struct pg_params p;
 	PGresult *r;
 	pg_params_init(&p, arena);
@@ -178,19 +177,23 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 	return LU_OK;
 }
 
-enum lu_error key_revoke(struct pg *pg, struct text prefix, int64_t deadline_ns, size_t *ret_count)
+enum lu_error key_revoke(struct pg *pg, struct text key, int64_t deadline_ns, size_t *ret_count)
 {
 	/* The whole prefix, as `key list` shows it: a shorter one would revoke more than was meant. */
 	static const struct pg_statement statement = {
 		"key_revoke",
-		"UPDATE api_key SET revoked_at = clock_timestamp() WHERE prefix = $1 AND revoked_at IS NULL",
+		"UPDATE api_key SET revoked_at = clock_timestamp() WHERE (prefix = $1 OR sha256 = $2) AND revoked_at IS NULL",
 	};
 	struct arena arena;
 	arena_init(&arena, 0);
 	struct pg_params p;
 	PGresult *r;
+	unsigned char sha256[SHA256_DIGEST_LENGTH];
+	CHECK(SHA256((const unsigned char *)key.data, key.size, sha256));
 	pg_params_init(&p, &arena);
-	pg_add_text(&p, prefix);
+	/* Statements and their parameters may be logged. */
+	pg_add_text(&p, key.size <= KEY_PREFIX_BYTES ? key : (struct text){0});
+	pg_add_bytes(&p, sha256, sizeof sha256);
 	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
 	arena_done(&arena);
 	if (error)

@@ -6,6 +6,7 @@
 #include "store/pg.h"
 
 #define KEY_SECRET_BYTES 35 /* "lu_" + 32 */
+#define KEY_PREFIX_BYTES 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
 
 struct key_row {
 	struct text principal; /* name */
@@ -27,7 +28,8 @@ enum lu_error key_store(struct pg *pg, struct text principal, enum channel chann
                         int64_t deadline_ns) LU_MUST_CHECK;
 enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal /* data NULL: all */,
                        int64_t deadline_ns, struct key_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
-/* Revokes by prefix; *ret_count how many (0: none such). */
-enum lu_error key_revoke(struct pg *pg, struct text prefix, int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
+/* Revokes the key with this whole prefix, as key_list() has it, or this whole secret; *ret_count how many (0: none such
+ * that lives). A secret is not sent: its hash is. */
+enum lu_error key_revoke(struct pg *pg, struct text key, int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
 
 #endif

@@ -113,6 +113,30 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 	pg_free(pg);
 }
 
+/* Whoever finds a key in a log has the whole of it. It is looked for by its hash, and its first characters are not enough
+ * to be another's. */
+static void a_key_is_revoked_by_the_whole_of_it(void **state)
+{
+	struct pg *pg = owner_session();
+	char keep[KEY_SECRET_BYTES + 1], revoke[KEY_SECRET_BYTES + 1], other[KEY_SECRET_BYTES + 1];
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, keep));
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, revoke));
+	strcpy(other, revoke);
+	other[KEY_SECRET_BYTES - 1] = other[KEY_SECRET_BYTES - 1] == 'a' ? 'b' : 'a';
+	size_t revoked;
+	ok(pg, key_revoke(pg, text_of(other), SOON, &revoked));
+	assert_int_equal(revoked, 0);
+	ok(pg, key_revoke(pg, text_of(revoke), SOON, &revoked));
+	assert_int_equal(revoked, 1);
+	size_t count;
+	struct keyring_entry *entries = load(pg, &count);
+	assert_int_equal(count, 1);
+	uint8_t sha256[32];
+	SHA256((const unsigned char *)keep, KEY_SECRET_BYTES, sha256);
+	assert_memory_equal(entries[0].sha256, sha256, 32);
+	pg_free(pg);
+}
+
 static void every_change_moves_the_version_and_none_is_missed(void **state)
 {
 	static const char *const changes[] = {
@@ -211,6 +235,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_new_key_is_loaded_by_its_hash),
 	STORE_TEST(a_principal_keeps_its_channel),
 	STORE_TEST(a_given_secret_is_stored_once),
+	STORE_TEST(a_key_is_revoked_by_the_whole_of_it),
 	STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
 	STORE_TEST(every_change_moves_the_version_and_none_is_missed),
 	STORE_TEST(settings_travel_with_the_keys_and_are_changed_one_by_one),

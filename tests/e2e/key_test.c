@@ -1,0 +1,110 @@
+/* `lastunit key revoke` as somebody uses it who has found a key where it should not be: by what `list` shows, by the whole
+ * key pasted, mistyped; and whatever he gives, the secret is not printed again. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/command.h"
+#include "lib/service.h"
+#include "store/key.h"
+
+static struct service service;
+static char database[600];
+
+static struct command key(const char *const *arguments)
+{
+	const char *all[12] = {"key"};
+	for (int i = 0; arguments[i]; i++)
+		all[1 + i] = arguments[i];
+	return command_run(all, (const char *const[]){database, NULL});
+}
+
+static void create(char ret_secret[KEY_SECRET_BYTES + 1])
+{
+	struct command made = key((const char *const[]){"create", "--principal", "till", "--channel", "pos", NULL});
+	assert_int_equal(made.exit_code, 0);
+	assert_int_equal(strlen(made.out), KEY_SECRET_BYTES + 1);
+	snprintf(ret_secret, KEY_SECRET_BYTES + 1, "%s", made.out);
+	command_done(&made);
+}
+
+static int status_of(const char *secret)
+{
+	struct answer answer = service_call(&service, secret, "GET", "/v1/skus", NULL, NULL);
+	int status = answer.status;
+	answer_done(&answer);
+	return status;
+}
+
+/* Revokes what is given, and not a word of its own is the secret's rest. */
+static void revoke(const char *given, const char *secret, int exit_code, const char *says)
+{
+	struct command done = key((const char *const[]){"revoke", given, NULL});
+	if (done.exit_code != exit_code || (!strstr(done.out, says) && !strstr(done.err, says)))
+		fail_msg("revoke %s: exit code %d: %s%s", given, done.exit_code, done.out, done.err);
+	assert_null(strstr(done.out, secret + KEY_PREFIX_BYTES));
+	assert_null(strstr(done.err, secret + KEY_PREFIX_BYTES));
+	command_done(&done);
+}
+
+static void a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it(void **state)
+{
+	char secret[KEY_SECRET_BYTES + 1], prefix[KEY_PREFIX_BYTES + 1];
+	create(secret);
+	snprintf(prefix, sizeof prefix, "%s", secret);
+	assert_int_equal(status_of(secret), 200);
+	revoke(prefix, secret, 0, "revoked 1 key: lu_");
+	assert_int_equal(status_of(secret), 401);
+	create(secret);
+	assert_int_equal(status_of(secret), 200);
+	revoke(secret, secret, 0, "revoked 1 key: lu_");
+	assert_int_equal(status_of(secret), 401);
+}
+
+static void what_is_no_live_key_is_told_and_not_repeated(void **state)
+{
+	char secret[KEY_SECRET_BYTES + 1], typo[KEY_SECRET_BYTES + 10];
+	create(secret);
+	snprintf(typo, sizeof typo, "%sx", secret);
+	revoke(typo, secret, 1, "the rest is not that key's");
+	snprintf(typo, sizeof typo, "Bearer %s", secret);
+	revoke(typo, secret, 1, "they begin with lu_");
+	snprintf(typo, sizeof typo, "%.6s", secret);
+	revoke(typo, secret, 1, "too short");
+	revoke("lu_nobodys0", secret, 1, "no key is listed as lu_nobodys0");
+	assert_int_equal(status_of(secret), 200);
+	revoke(secret, secret, 0, "revoked");
+	revoke(secret, secret, 1, "was revoked before, at 2");
+	struct command many = key((const char *const[]){"revoke", "lu_nobodys0", "x", secret, NULL});
+	assert_int_equal(many.exit_code, 2);
+	assert_null(strstr(many.err, secret));
+	command_done(&many);
+}
+
+static int start(void **state)
+{
+	service_start(&service, NULL);
+	snprintf(database, sizeof database, "LASTUNIT_DATABASE_URL=%s", service.database_url);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	return service_stop(&service);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
+		cmocka_unit_test(what_is_no_live_key_is_told_and_not_repeated),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}
