@@ -13,7 +13,7 @@ endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
 # sim and spec have targets of their own.
-KINDS   ?= unit store cache inventory e2e
+KINDS   ?= unit store cache inventory e2e $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
 comma := ,
