@@ -82,18 +82,17 @@ static enum lu_error refuse(const char *why, const char **ret_why)
 	return LU_MALFORMED_REQUEST;
 }
 
-static enum lu_error too_large(struct text bytes, const char **ret_why)
-{
-	size_t line_max = SCAN_METHOD_BYTES_MAX + 1 + SCAN_TARGET_BYTES_MAX;
-	size_t looked_at = bytes.size < line_max ? bytes.size : line_max;
-	*ret_why = ""; /* the table's own advice */
-	return memchr(bytes.data, '\n', looked_at) ? LU_HEADERS_TOO_LARGE : LU_URI_TOO_LONG;
-}
+/* Of a request line with the longest target there may be, and one more. */
+#define LINE_BYTES_MAX (SCAN_METHOD_BYTES_MAX + 1 + SCAN_TARGET_BYTES_MAX + sizeof " HTTP/1.1\r\n")
 
 enum lu_error scan_find_end(struct text bytes, size_t *seen, size_t *ret_size, const char **ret_why)
 {
 	*ret_size = 0;
-	size_t limit = bytes.size < SCAN_HEAD_BYTES_MAX ? bytes.size : SCAN_HEAD_BYTES_MAX;
+	/* A target is over its limit long before the block is. Nothing behind that place is looked at, so that what is said
+	 * does not depend on how much has come. */
+	bool line_open = bytes.size >= LINE_BYTES_MAX && !memchr(bytes.data, '\n', LINE_BYTES_MAX);
+	size_t most = line_open ? LINE_BYTES_MAX : SCAN_HEAD_BYTES_MAX;
+	size_t limit = bytes.size < most ? bytes.size : most;
 	size_t i = *seen;
 	if (i == 0 && limit > 0 && !is(bytes.data[0], IN_TOKEN))
 		return refuse("A request starts with its method. (Is the client speaking TLS to a plain port?)", ret_why);
@@ -117,11 +116,10 @@ enum lu_error scan_find_end(struct text bytes, size_t *seen, size_t *ret_size, c
 			i += span(bytes.data + i, bytes.data + limit, IN_TEXT);
 	}
 	*seen = i;
-	/* A target is over its limit long before the block is: say so then. */
-	bool line_open = i > SCAN_METHOD_BYTES_MAX + 1 + SCAN_TARGET_BYTES_MAX + sizeof " HTTP/1.1\r\n";
-	if (i >= SCAN_HEAD_BYTES_MAX || (line_open && too_large(bytes, ret_why) == LU_URI_TOO_LONG))
-		return too_large(bytes, ret_why);
-	return LU_OK;
+	if (i < most)
+		return LU_OK;
+	*ret_why = ""; /* the table's own advice */
+	return line_open ? LU_URI_TOO_LONG : LU_HEADERS_TOO_LARGE;
 }
 
 /* One line without its CR LF; false when none is left. */

@@ -223,6 +223,21 @@ static enum lu_error error_of_sizes(size_t target_bytes, size_t field_bytes)
 	return error;
 }
 
+/* A control byte behind the place where a target is too long: said at once or in pieces, it is the target. */
+static void how_much_has_come_at_once_decides_nothing(void **state)
+{
+	char line[SCAN_TARGET_BYTES_MAX + 200];
+	memset(line, 'a', sizeof line);
+	memcpy(line, "GET /", 5);
+	line[sizeof line - 1] = '\1';
+	size_t seen = 0, end;
+	const char *why;
+	assert_int_equal(scan_find_end((struct text){line, sizeof line}, &seen, &end, &why), LU_URI_TOO_LONG);
+	seen = 0;
+	assert_int_equal(scan_find_end((struct text){line, 5}, &seen, &end, &why), LU_OK);
+	assert_int_equal(scan_find_end((struct text){line, sizeof line - 1}, &seen, &end, &why), LU_URI_TOO_LONG);
+}
+
 static void limits_are_exact(void **state)
 {
 	assert_int_equal(error_of_sizes(SCAN_TARGET_BYTES_MAX, 10), LU_OK);
@@ -464,6 +479,7 @@ int main(void)
 		cmocka_unit_test(ambiguous_blocks_are_refused),
 		cmocka_unit_test(other_versions_are_named_as_such),
 		cmocka_unit_test(limits_are_exact),
+		cmocka_unit_test(how_much_has_come_at_once_decides_nothing),
 		cmocka_unit_test(a_block_that_arrives_in_pieces_is_judged_like_one_that_does_not),
 		cmocka_unit_test(a_bare_line_feed_is_refused_before_the_block_is_complete),
 		cmocka_unit_test(expectations_are_told_apart),
