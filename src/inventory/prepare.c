@@ -49,7 +49,7 @@ static enum lu_error line_merge(enum operation_kind kind, struct line *into, con
 	if (__builtin_add_overflow(into->quantity, twin->quantity, &sum))
 		return LU_INVALID_QUANTITY;
 	into->quantity = sum;
-	return line_check(kind, into);
+	return LU_OK;
 }
 
 static enum lu_error line_count_check(const struct operation *operation)
@@ -94,6 +94,12 @@ static enum lu_error lines_merge(struct operation *operation)
 		} else {
 			lines[count++] = lines[i];
 		}
+	}
+	/* Only now: what deltas add up to on the way depends on their order, and decides nothing. */
+	for (size_t i = 0; i < count; i++) {
+		error = line_check(operation->kind, &lines[i]);
+		if (error)
+			return error;
 	}
 	operation->lines = lines;
 	operation->line_count = count;

@@ -94,6 +94,16 @@ static void b58_sums_of_twins_cannot_overflow(void **state)
 	assert_int_equal(operation_prepare(MAKE(ADJUST, LINE("A", INT64_MIN), LINE("A", INT64_MIN))), LU_INVALID_QUANTITY);
 }
 
+static void the_order_of_twins_decides_nothing(void **state)
+{
+	(void)state;
+	struct operation *there = MAKE(ADJUST, LINE("A", LU_COUNT_MAX), LINE("A", 1), LINE("A", -1));
+	struct operation *back = MAKE(ADJUST, LINE("A", -1), LINE("A", 1), LINE("A", LU_COUNT_MAX));
+	assert_int_equal(operation_prepare(there), LU_OK);
+	assert_int_equal(operation_prepare(back), LU_OK);
+	assert_memory_equal(there->fingerprint, back->fingerprint, sizeof there->fingerprint);
+}
+
 static void b57_a_negative_line_offsets_nothing(void **state)
 {
 	(void)state;
@@ -304,6 +314,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(b06_twins_are_added_and_lines_sorted_by_their_bytes),
 		CASE(b58_sums_of_twins_cannot_overflow),
+		CASE(the_order_of_twins_decides_nothing),
 		CASE(b57_a_negative_line_offsets_nothing),
 		CASE(a_counted_value_has_no_twin_and_no_sign),
 		CASE(b60_the_number_of_lines_is_bounded),
