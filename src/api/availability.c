@@ -21,6 +21,20 @@ struct wanted {
 
 /* --- request ------------------------------------------------------------------------------------------------------ */
 
+/* RFC 9111, 1.2.2: more than fits is as much as there can be. 0: not digits. */
+static int64_t delta_seconds(struct text text)
+{
+	int64_t seconds = 0;
+	for (size_t i = 0; i < text.size; i++) {
+		if (text.data[i] < '0' || text.data[i] > '9')
+			return 0;
+		seconds = seconds * 10 + (text.data[i] - '0');
+		if (seconds > INT32_MAX)
+			seconds = INT32_MAX;
+	}
+	return seconds;
+}
+
 /* The N of `max-stale=N` in Cache-Control (RFC 9111, 5.2.1.2); without N any staleness will do; 0: not there. */
 static int64_t max_stale_s(const struct request *request)
 {
@@ -38,12 +52,11 @@ static int64_t max_stale_s(const struct request *request)
 			word.size--;
 		if (word.size >= sizeof directive - 1 && !strncasecmp(word.data, directive, sizeof directive - 1)) {
 			struct text rest = {word.data + sizeof directive - 1, word.size - (sizeof directive - 1)};
-			int64_t seconds;
 			if (!rest.size)
 				return INT32_MAX;
-			if (rest.data[0] == '=' && text_to_int64((struct text){rest.data + 1, rest.size - 1}, &seconds) &&
-			    seconds > 0)
-				return seconds < INT32_MAX ? seconds : INT32_MAX;
+			int64_t seconds = rest.data[0] == '=' ? delta_seconds((struct text){rest.data + 1, rest.size - 1}) : 0;
+			if (seconds)
+				return seconds;
 		}
 		i = end + 1;
 	}
