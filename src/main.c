@@ -31,7 +31,7 @@ static const struct subcommand subcommands[] = {
 	{"serve", cmd_serve, "serve the HTTP API on a PostgreSQL and a Redis"},
 	{"dev", cmd_dev, "the same with a PostgreSQL, a Redis, keys and a demo of its own"},
 	{"migrate", cmd_migrate, "bring a database's schema to this version"},
-	{"key", cmd_key, "create, list, rotate and revoke API keys"},
+	{"key", cmd_key, "create, list, rotate and revoke API keys; settings of their principals"},
 	{"import", cmd_import, "load stock from a CSV file"},
 	{"audit", cmd_audit, "check every promise against the ledger"},
 	{"status", cmd_status, "how the service stands, and what weakens a promise"},
