@@ -27,6 +27,8 @@ static const struct route routes[] = {
 	{POST, "/v1/reservations/{id}/extend",    SCOPE_SELL,  reservation_extend},
 	{POST, "/v1/reservations/{id}/commit",    SCOPE_SELL,  reservation_commit},
 	{POST, "/v1/reservations/{id}/release",   SCOPE_SELL,  reservation_release},
+	{PUT,  "/v1/orders/{number}",             SCOPE_SELL,  order_put},
+	{GET,  "/v1/orders/{number}",             SCOPE_SELL,  order_get},
 	{POST, "/v1/adjustments",                 SCOPE_STOCK, adjustment_post},
 	{POST, "/v1/batch",                       SCOPE_SELL,  batch_post}, /* its adjustments need `stock` as well */
 	{PUT,  "/v1/skus/{sku}",                  SCOPE_STOCK, sku_put},
@@ -35,6 +37,7 @@ static const struct route routes[] = {
 	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
 	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
+	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
 	{GET,  "/healthz",                        0,           health_get},
 	{GET,  "/readyz",                         0,           ready_get},
 	{GET,  "/metrics",                        0,           metrics_get},

@@ -4,6 +4,7 @@
 
 #include "http/request.h"
 
-void mcp_post(struct request *request); /* mcp.c */
+void mcp_post(struct request *request);      /* mcp.c */
+void telegram_post(struct request *request); /* telegram.c */
 
 #endif

@@ -66,7 +66,10 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 /* Makes the principals and their keys known to the database. */
 bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512]);
 void dev_env_print_keys(const struct dev_env *env);
-const char *dev_env_web_key(const struct dev_env *env);
+const char *dev_env_key(const struct dev_env *env, enum channel channel);
+/* The secret of a channel's webhook: made from its key, so that it is the same at each start. */
+#define DEV_WEBHOOK_SECRET_BYTES 32
+void dev_env_webhook_secret(const struct dev_env *env, enum channel channel, char out[DEV_WEBHOOK_SECRET_BYTES + 1]);
 
 /* --- serve: dev_serve.c ------------------------------------------------------------------------------------------- */
 bool dev_serve_port_is_free(const char *address, char ret_why[512]);

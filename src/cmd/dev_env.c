@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -96,6 +97,9 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 	                  env->database_url, env->redis_url);
 	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
 		buffer_add_format(&text, "%s=%s\n", rows[i].variable, env->keys[i]);
+	char secret[DEV_WEBHOOK_SECRET_BYTES + 1];
+	dev_env_webhook_secret(env, CHANNEL_TELEGRAM, secret);
+	buffer_add_format(&text, "LASTUNIT_TELEGRAM_SECRET=%s\n", secret);
 	dev_home_path(home, "dev.env.new", path);
 	dev_home_path(home, "dev.env", final);
 	unlink(path);
@@ -149,10 +153,19 @@ void dev_env_print_keys(const struct dev_env *env)
 		printf("  %-12s %s\n", rows[i].principal, env->keys[i]);
 }
 
-const char *dev_env_web_key(const struct dev_env *env)
+const char *dev_env_key(const struct dev_env *env, enum channel channel)
 {
 	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
-		if (rows[i].channel == CHANNEL_WEB)
+		if (rows[i].channel == channel)
 			return env->keys[i];
-	check_failed(__FILE__, __LINE__, "a key of the web channel");
+	check_failed(__FILE__, __LINE__, "a key of this channel");
+}
+
+void dev_env_webhook_secret(const struct dev_env *env, enum channel channel, char out[DEV_WEBHOOK_SECRET_BYTES + 1])
+{
+	uint8_t sha256[SHA256_DIGEST_LENGTH];
+	const char *key = dev_env_key(env, channel);
+	SHA256((const unsigned char *)key, strlen(key), sha256);
+	for (size_t i = 0; i < DEV_WEBHOOK_SECRET_BYTES / 2; i++)
+		sprintf(out + 2 * i, "%02x", sha256[i]);
 }

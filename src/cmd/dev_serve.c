@@ -45,6 +45,18 @@ pid_t dev_serve_start(const struct dev_home *home, const struct child_user *user
 	return child_start(&options);
 }
 
+/* Every channel works at once: webhooks act by dev's own keys where none were given. */
+static void serve_channels(const struct dev_env *env)
+{
+	char secret[DEV_WEBHOOK_SECRET_BYTES + 1];
+	const char *given = getenv("LASTUNIT_TELEGRAM_KEY");
+	if (!given || !*given) {
+		dev_env_webhook_secret(env, CHANNEL_TELEGRAM, secret);
+		setenv("LASTUNIT_TELEGRAM_KEY", dev_env_key(env, CHANNEL_TELEGRAM), 1);
+		setenv("LASTUNIT_TELEGRAM_SECRET", secret, 1);
+	}
+}
+
 /* `serve` finds everything in its environment: URLs do not show in `ps`, and whatever else was given to us holds. */
 void dev_serve_environment(const struct config *config, const struct dev_env *env)
 {
@@ -64,6 +76,7 @@ void dev_serve_environment(const struct config *config, const struct dev_env *en
 #undef X
 	setenv("LASTUNIT_DATABASE_URL", env->database_url, 1);
 	setenv("LASTUNIT_REDIS_URL", env->redis_url, 1);
+	serve_channels(env);
 }
 
 /* A port that is taken is said before a cluster is made for nothing. What else may be wrong with the address is for

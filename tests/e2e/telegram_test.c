@@ -1,0 +1,253 @@
+/* The Telegram bot: what people type and press, twice, too late, and all at once.
+ *
+ * Guards against: a press that is sent again under another update and holds twice; a button that grew old and takes a unit;
+ * "sold out" for what somebody else only holds; an answer other than 200, which Telegram repeats for hours.
+ */
+#include "lib/shop.h"
+
+static char secret[64];
+static int64_t update_id = 700000000000;
+
+static int open_shop(void **state)
+{
+	int failed = shop_open(state);
+	char line[200];
+	FILE *env = fopen(shop_text("%s/dev.env", shop.directory), "r");
+	assert_non_null(env);
+	while (fgets(line, sizeof line, env))
+		sscanf(line, "LASTUNIT_TELEGRAM_SECRET=%63s", secret);
+	fclose(env);
+	assert_true(strlen(secret) == 32);
+	return failed;
+}
+
+static void update(const char *body, int status)
+{
+	shop_expect(NULL, "POST", "/channels/telegram", shop_text("X-Telegram-Bot-Api-Secret-Token: %s\r\n", secret), body,
+	            status);
+}
+
+/* As a person in this chat. */
+static void type(int64_t chat, const char *language, const char *text)
+{
+	update(
+		shop_text("{\"update_id\":%lld,\"message\":{\"message_id\":1,\"from\":{\"id\":%lld,\"language_code\":\"%s\"},"
+	              "\"chat\":{\"id\":%lld,\"type\":\"private\"},\"date\":1,\"text\":\"%s\"}}",
+	              (long long)update_id++, (long long)chat, language, (long long)chat, text),
+		200);
+}
+
+static void press(int64_t chat, const char *data)
+{
+	update(shop_text(
+			   "{\"update_id\":%lld,\"callback_query\":{\"id\":\"q1\",\"from\":{\"id\":%lld,\"language_code\":\"en\"},"
+			   "\"message\":{\"message_id\":5,\"chat\":{\"id\":%lld},\"text\":\"x\"},\"data\":\"%s\"}}",
+			   (long long)update_id++, (long long)chat, (long long)chat, data),
+	       200);
+}
+
+static const char *reply(const char *member)
+{
+	return answer_string(&shop_answer, member);
+}
+
+static void expect_text(const char *words)
+{
+	if (!strstr(reply("text"), words))
+		fail_msg("\"%s\" does not say \"%s\"", reply("text"), words);
+}
+
+/* The data of a button, copied: row and column as shown. */
+static void button(int row, int column, char ret_data[65])
+{
+	const char *data = answer_string(&shop_answer,
+	                                 shop_text("reply_markup.inline_keyboard.%d.%d.callback_data", row, column));
+	assert_in_range(strlen(data), 1, 64);
+	strcpy(ret_data, data);
+}
+
+static void stock(const char *sku, int on_hand, const char *english, const char *russian)
+{
+	shop_expect(shop.key_admin, "PUT", shop_text("/v1/skus/%s", sku), NULL,
+	            shop_text("{\"on_hand\":%d,\"titles\":{\"en\":\"%s\",\"ru\":\"%s\"}}", on_hand, english, russian), 201);
+}
+
+static void a_question_in_russian_is_answered_in_russian(void **state)
+{
+	stock("TG-MUG", 2, "Porcelain mug", "Фарфоровая кружка");
+	type(100200300400500, "ru", "фарфоровая кружка есть?");
+	assert_string_equal(reply("method"), "sendMessage");
+	assert_int_equal(answer_int(&shop_answer, "chat_id"), 100200300400500);
+	assert_string_equal(reply("text"), "Фарфоровая кружка: доступно 2 штуки. Товар ваш, только когда вы его отложите.");
+	assert_string_equal(reply("reply_markup.inline_keyboard.0.0.text"), "Отложить");
+	type(1, "ru", "/stock porcelain mugs?");
+	expect_text("Porcelain mug: 2 pieces available");
+	type(1, "en", "велосипед");
+	expect_text("Ничего похожего");
+}
+
+static void a_start_is_welcomed(void **state)
+{
+	type(1, "ru", "/start");
+	expect_text("Спросите");
+	type(1, "en", "/start@shop_bot from-a-link");
+	expect_text("Ask me");
+	type(1, "en", "/stock");
+	expect_text("Ask me");
+}
+
+static void a_hold_is_bought_by_its_buttons(void **state)
+{
+	char hold[65], buy[65], check[65];
+	stock("TG-BUY", 1, "Cinnabar teapot", "Киноварный чайник");
+	type(7, "en", "cinnabar teapot");
+	button(0, 0, hold);
+	button(0, 1, check);
+	press(7, hold);
+	assert_string_equal(reply("method"), "editMessageText");
+	assert_int_equal(answer_int(&shop_answer, "message_id"), 5);
+	expect_text("1 piece held for you until ");
+	button(0, 0, buy);
+	shop_expect_row("TG-BUY", 1, 1);
+	press(8, check);
+	expect_text("held by another buyer until ");
+	press(7, buy);
+	expect_text("1 piece bought");
+	shop_expect_row("TG-BUY", 0, 0);
+	press(7, buy);
+	expect_text("1 piece bought");
+	press(8, check);
+	expect_text("sold out");
+	shop_expect_row("TG-BUY", 0, 0);
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id"
+	                              " WHERE s.code = 'TG-BUY' AND l.channel = 2"),
+	                 2);
+}
+
+/* The app lost the answer: the same press comes under another update. */
+static void the_same_press_holds_once(void **state)
+{
+	char hold[65], first[65], second[65];
+	stock("TG-TWICE", 5, "Basalt bowl", "Базальтовая миска");
+	type(7, "en", "basalt bowl");
+	button(0, 0, hold);
+	press(7, hold);
+	button(0, 0, first);
+	press(7, hold);
+	button(0, 0, second);
+	assert_string_equal(first, second);
+	shop_expect_row("TG-TWICE", 5, 1);
+}
+
+static void a_late_press_is_told_kindly(void **state)
+{
+	char hold[65], buy[65], release[65];
+	stock("TG-LATE", 1, "Opal goblet", "Опаловый кубок");
+	type(7, "en", "opal goblet");
+	button(0, 0, hold);
+	press(7, hold);
+	button(0, 0, buy);
+	button(0, 1, release);
+	shop_sql(
+		"WITH due AS (UPDATE lastunit.hold h SET expires_at = clock_timestamp() FROM lastunit.sku s"
+		" WHERE s.id = h.sku_id AND s.code = 'TG-LATE' RETURNING h.reservation_id)"
+		" UPDATE lastunit.reservation SET expires_at = clock_timestamp() WHERE id IN (SELECT reservation_id FROM due)");
+	press(7, buy);
+	expect_text("That hold has ended");
+	press(7, release);
+	expect_text("Released");
+	shop_expect_row("TG-LATE", 1, 0);
+	type(7, "en", "opal goblet");
+	button(0, 0, hold);
+	press(7, hold);
+	button(0, 0, buy);
+	button(0, 1, release);
+	press(7, release);
+	expect_text("Released");
+	press(7, buy);
+	expect_text("already released");
+	shop_expect_row("TG-LATE", 1, 0);
+}
+
+static void what_nobody_wrote_is_understood_by_nobody(void **state)
+{
+	static const char *const forged[] = {"",
+	                                     "x",
+	                                     "h.1",
+	                                     "hAAAAAAAAAAAAAAAAAAAAAAAAAAA.1",
+	                                     "b.1",
+	                                     "bAAAA.1",
+	                                     "c.0",
+	                                     "c1",
+	                                     "c.1.1",
+	                                     "c.99999999999999999999",
+	                                     "rAAAAAAAAAAAAAAAAAAAAAB.1"};
+	for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+		press(7, forged[i]);
+		assert_true(strlen(reply("method")) > 0);
+	}
+	/* A well-formed hold by an offer that nobody minted. */
+	press(7,
+	      shop_text("hAAAAAAAAAAAAAAAAAAAAAAAAAAA.%lld", (long long)shop_sql_int("SELECT min(id) FROM lastunit.sku")));
+	expect_text("do not know");
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.reservation WHERE reference = 'forged'"), 0);
+	update("{\"update_id\":1,\"edited_message\":{}}", 200);
+	assert_int_equal(shop_answer.body_size, 0);
+	update("{\"update_id\":1,\"message\":{\"chat\":{\"id\":1},\"photo\":[]}}", 200);
+	assert_int_equal(shop_answer.body_size, 0);
+}
+
+static void only_telegram_may_speak(void **state)
+{
+	shop_expect(NULL, "POST", "/channels/telegram", NULL, "{\"update_id\":1}", 401);
+	shop_expect(NULL, "POST", "/channels/telegram", "X-Telegram-Bot-Api-Secret-Token: wrong\r\n", "{\"update_id\":1}",
+	            401);
+	shop_expect(shop.key_admin, "POST", "/channels/telegram", NULL, "{\"update_id\":1}", 401);
+}
+
+/* Twenty chats, ten units, all at once. */
+#define CHATS 20
+static char offers[CHATS][65];
+static _Atomic int held;
+
+static void hold_at_once(int member, void *context)
+{
+	char body[400], headers[120];
+	snprintf(headers, sizeof headers, "X-Telegram-Bot-Api-Secret-Token: %s\r\n", secret);
+	snprintf(
+		body, sizeof body,
+		"{\"update_id\":%d,\"callback_query\":{\"id\":\"q\",\"from\":{\"id\":%d},\"message\":{\"message_id\":5,\"chat\":{"
+		"\"id\":%d},\"text\":\"x\"},\"data\":\"%s\"}}",
+		900 + member, 1000 + member, 1000 + member, offers[member]);
+	struct answer answer = service_call(&shop, NULL, "POST", "/channels/telegram", headers, body);
+	if (answer.status == 200 && strstr(answer_string(&answer, "text"), "held for you"))
+		held++;
+	answer_done(&answer);
+}
+
+static void twenty_chats_hold_ten_units(void **state)
+{
+	stock("TG-TEN", 10, "Malachite lantern", "Малахитовый фонарь");
+	for (int i = 0; i < CHATS; i++) {
+		type(1000 + i, "en", "malachite lantern");
+		button(0, 0, offers[i]);
+	}
+	crowd_run(CHATS, hold_at_once, NULL);
+	assert_int_equal(held, 10);
+	shop_expect_row("TG-TEN", 10, 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_question_in_russian_is_answered_in_russian),
+		cmocka_unit_test(a_start_is_welcomed),
+		cmocka_unit_test_teardown(a_hold_is_bought_by_its_buttons, shop_audit),
+		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),
+		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
+		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
+		cmocka_unit_test(only_telegram_may_speak),
+		cmocka_unit_test_teardown(twenty_chats_hold_ten_units, shop_audit),
+	};
+	return cmocka_run_group_tests(tests, open_shop, shop_close);
+}
