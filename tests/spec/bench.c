@@ -123,7 +123,7 @@ void bench_start(struct bench *b, size_t index)
 	struct bench_instance *instance = &b->instances[index];
 	const char *argv[ARGUMENTS_MAX] = {"lastunit",          "serve",
 	                                   "--listen",          "127.0.0.1:0",
-	                                   "--lease-ms",        "200",
+	                                   "--lease-ms",        "500",
 	                                   "--reopen-after-ms", "100",
 	                                   "--database-url",    instance->database_url,
 	                                   "--redis-url",       instance->redis_url,

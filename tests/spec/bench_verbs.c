@@ -556,13 +556,14 @@ static const char *dump_path(const struct bench *b)
 	return path;
 }
 
+/* With the extensions: some of ours live in the schema, and of one schema alone they are left out. */
 static bool verb_dump(struct scenario_call *call)
 {
 	if (!scenario_take(call, "tables") || !scenario_end(call) || call->only_check)
 		return call->only_check && !*call->why;
 	struct bench *b = bench_of(call);
 	return bench_tool(b, (const char *const[]){"pg_dump", "-h", b->pg->directory, "-U", "postgres", "-d", b->database,
-	                                           "-n", "lastunit", "-f", dump_path(b), NULL}) ||
+	                                           "-n", "lastunit", "-e", "*", "-f", dump_path(b), NULL}) ||
 	       scenario_wrong(call, "pg_dump failed");
 }
 
