@@ -19,6 +19,7 @@ struct api_loop {
 	const struct config *config;
 	struct inventory *inventory;
 	struct reader *reader;
+	struct events *events;
 	struct buffer out; /* the answer being written; request_reply copies it */
 };
 

@@ -22,9 +22,10 @@ void batch_post(struct request *request);      /* batch.c */
 void sku_put(struct request *request);         /* skus.c */
 void sku_get(struct request *request);
 void sku_list(struct request *request);
-void ledger_list(struct request *request); /* ledger.c */
-void change_list(struct request *request); /* changes.c */
-void health_get(struct request *request);  /* operations.c */
+void ledger_list(struct request *request);  /* ledger.c */
+void change_list(struct request *request);  /* changes.c */
+void event_stream(struct request *request); /* events.c */
+void health_get(struct request *request);   /* operations.c */
 void ready_get(struct request *request);
 void metrics_get(struct request *request);
 void problem_index_get(struct request *request); /* pages.c */

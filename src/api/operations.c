@@ -45,6 +45,8 @@ void ready_get(struct request *request)
 	member_bool(&w, "lease", status.lease);
 	json_key(&w, "queue_depth");
 	json_put_int(&w, status.queue_depth);
+	json_key(&w, "feed_lag_ms");
+	json_put_int(&w, status.feed_lag_ms);
 	json_key(&w, "warnings");
 	json_array_open(&w);
 	for (size_t i = 0; i < count; i++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/call.h"
+#include "api/events.h"
 #include "api/handlers.h"
 #include "base/check.h"
 #include "channels/handlers.h"
@@ -34,8 +35,9 @@ static const struct route routes[] = {
 	{PUT,  "/v1/skus/{sku}",                  SCOPE_STOCK, sku_put},
 	{GET,  "/v1/skus/{sku}",                  SCOPE_READ,  sku_get},
 	{GET,  "/v1/skus",                        SCOPE_READ,  sku_list},
-	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
 	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
+	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
+	{GET,  "/v1/events",                      SCOPE_READ,  event_stream},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
 	{GET,  "/healthz",                        0,           health_get},
@@ -81,12 +83,14 @@ static void *loop_start(struct server_loop *server_loop, void *context)
 	loop->config = api->config;
 	loop->inventory = api->inventory;
 	loop->reader = reader_new(api->inventory, server_loop_base(server_loop), server_loop_mailbox(server_loop));
+	loop->events = events_new(api->config, api->inventory, server_loop, loop->reader);
 	return loop;
 }
 
 static void loop_stop(void *loop_context, void *context)
 {
 	struct api_loop *loop = loop_context;
+	events_free(loop->events);
 	reader_free(loop->reader);
 	buffer_done(&loop->out);
 	free(loop);

@@ -13,6 +13,8 @@
 #include "http/connection.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -26,6 +28,8 @@
 #include "base/text.h"
 #include "http/problem.h"
 
+#define STREAM_SEND_BYTES (32 * 1024) /* the kernel doubles it */
+#define STREAM_SILENCE_MS 30000
 #define OUT_ROOM_KEPT_MAX ((size_t)256 * 1024)
 
 static struct evbuffer *input_of(const struct connection *connection)
@@ -40,8 +44,7 @@ static size_t buffered(const struct connection *connection)
 
 /* --- out -------------------------------------------------------------------------------------------------------- */
 
-/* Sends what was gathered. True when the socket took it all and more may follow. */
-static bool flush(struct connection *connection, struct buffer *out)
+bool connection_flush(struct connection *connection, struct buffer *out)
 {
 	size_t sent = 0;
 	while (!connection->broken && !connection->writing && sent < out->size) {
@@ -303,6 +306,12 @@ static void settle(struct connection *connection)
 			                  connection->started_ns +
 			                      (connection->state == CONNECTION_HEAD ? times->header_ns : times->body_ns));
 		break;
+	case CONNECTION_STREAMING:
+		if (connection->ended)
+			connection_close(connection);
+		else
+			loop_set_deadline(loop, connection, DEADLINE_NONE);
+		break;
 	case CONNECTION_LINGER:
 		break;
 	}
@@ -320,7 +329,7 @@ void connection_process(struct connection *connection)
 			more = more && step(connection);
 		} while (more && loop->out.size < LOOP_OUT_BYTES_MAX);
 		connection->processing = false;
-		more &= flush(connection, &loop->out);
+		more &= connection_flush(connection, &loop->out);
 	} while (more && connection->state != CONNECTION_IDLE);
 	settle(connection);
 }
@@ -339,8 +348,39 @@ void connection_answered(struct connection *connection)
 	connection->started_ns = loop->now_ns;
 	if (connection->processing)
 		return;
-	flush(connection, &loop->out_later);
+	connection_flush(connection, &loop->out_later);
 	settle(connection);
+}
+
+void connection_stream(struct connection *connection)
+{
+	/* Small, so that what a slow reader gets is not long out of date; and one whose machine is gone is noticed. */
+	int send_bytes = STREAM_SEND_BYTES, silence_ms = STREAM_SILENCE_MS;
+	setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
+	setsockopt(connection->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+	evbuffer_drain(input_of(connection), buffered(connection));
+	connection->state = CONNECTION_STREAMING;
+	connection->loop->running--;
+	if (connection->processing)
+		return;
+	connection_flush(connection, &connection->loop->out_later);
+	loop_resume(connection->loop, connection); /* it may have left already */
+}
+
+bool connection_stream_send(struct connection *connection, struct text bytes)
+{
+	struct server_loop *loop = connection->loop;
+	if (connection->state != CONNECTION_STREAMING || connection->broken || connection->writing)
+		return false;
+	buffer_add_text(connection_out(connection), bytes);
+	if (connection->processing)
+		return true;
+	connection_flush(connection, &loop->out_later);
+	if (connection->broken)
+		loop_resume(loop, connection); /* closed from there, not from inside this call */
+	else if (connection->writing)
+		loop_set_deadline(loop, connection, connection->write_deadline_ns);
+	return true;
 }
 
 void connection_expire(struct connection *connection)
@@ -358,6 +398,8 @@ void connection_expire(struct connection *connection)
 bool connection_is_idle(struct connection *connection)
 {
 	char byte;
+	if (connection->state == CONNECTION_STREAMING)
+		return true; /* it never ends by itself, and whoever listens comes back to another instance */
 	return connection->state == CONNECTION_IDLE && !connection->writing && buffered(connection) == 0 &&
 	       recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
 }
@@ -367,6 +409,10 @@ bool connection_is_idle(struct connection *connection)
 void connection_close(struct connection *connection)
 {
 	struct server_loop *loop = connection->loop;
+	if (connection->state == CONNECTION_STREAMING) {
+		connection->state = CONNECTION_CLOSING; /* nothing can be sent from inside on_end */
+		connection->request.stream->on_end(&connection->request);
+	}
 	loop_forget_deadline(connection);
 	if (connection->resuming)
 		LIST_REMOVE(connection, resumable);
@@ -388,7 +434,7 @@ static void on_read(struct bufferevent *bev, void *context)
 {
 	struct connection *connection = context;
 	loop_read_clock(connection->loop);
-	if (connection->state == CONNECTION_LINGER) {
+	if (connection->state == CONNECTION_LINGER || connection->state == CONNECTION_STREAMING) {
 		size_t size = buffered(connection);
 		evbuffer_drain(input_of(connection), size);
 		connection->linger_bytes += size;
@@ -409,6 +455,11 @@ static void on_written(struct bufferevent *bev, void *context)
 	connection->writing = false;
 	if (connection->state == CONNECTION_IDLE)
 		connection->started_ns = connection->loop->now_ns;
+	if (connection->state == CONNECTION_STREAMING && !connection->broken && !connection->ended) {
+		loop_set_deadline(connection->loop, connection, DEADLINE_NONE);
+		connection->request.stream->on_writable(&connection->request);
+		return; /* it may have ended itself */
+	}
 	connection_process(connection);
 }
 

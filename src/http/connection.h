@@ -2,17 +2,17 @@
  *
  *            ┌────────────────────── answered, kept alive ───────────────────────┐
  *            ▼                                                                   │
- *   accept ▶ IDLE ──first byte──▶ HEAD ──fields, body to come──▶ BODY ──all──▶ RUNNING
- *            │                     └──fields, no body──────────────────────────▶ │
- *            │ silent too long      │ slow, refused             │ slow, refused  │ answered, Connection: close
- *            ▼                      └────────────▶ CLOSING ◀────┴────────────────┘
+ *   accept ▶ IDLE ──first byte──▶ HEAD ──fields, body to come──▶ BODY ──all──▶ RUNNING ──the answer goes on──▶ STREAMING
+ *            │                     └──fields, no body──────────────────────────▶ │                              │
+ *            │ silent too long      │ slow, refused             │ slow, refused  │ answered, Connection: close  │ ended
+ *            ▼                      └────────────▶ CLOSING ◀────┴────────────────┴──────────────────────────────┘
  *          (freed) ◀──────────────── LINGER ◀───────┘ answer sent; after a refusal the client's bytes are read
  *                                                     and dropped a while, so that a reset does not eat the answer
  *
  * `writing` stands beside the state: the socket did not take all bytes of an answer. Until it did nothing more is
  * read or run. A client that leaves while RUNNING: the socket is closed, the struct lives on (bev NULL) until the
- * answer comes and is dropped. Every state but RUNNING has a deadline; no byte moves a deadline, only progress to the
- * next state does.
+ * answer comes and is dropped. One that leaves while STREAMING: the handler is told, and that is all. Every state but
+ * these two has a deadline; no byte moves a deadline, only progress to the next state does.
  */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
@@ -50,7 +50,8 @@ struct query {
 
 struct request {
 	struct connection *connection;
-	struct loop_arena *arena; /* NULL: no request is open */
+	const struct stream_hooks *stream; /* of a streamed answer */
+	struct loop_arena *arena;          /* NULL: no request is open */
 	struct http_head head;
 	struct text path;
 	struct query query;
@@ -73,6 +74,7 @@ enum connection_state {
 	CONNECTION_HEAD,
 	CONNECTION_BODY,
 	CONNECTION_RUNNING,
+	CONNECTION_STREAMING,
 	CONNECTION_CLOSING,
 	CONNECTION_LINGER,
 };
@@ -132,10 +134,18 @@ void connection_close(struct connection *connection);
 /* Called by request_reply() with the answer's bytes in connection_out(): the request is over. */
 void connection_answered(struct connection *connection);
 struct buffer *connection_out(struct connection *connection);
+/* Sends what was gathered. True when the socket took it all and more may follow. */
+bool connection_flush(struct connection *connection, struct buffer *out);
+/* The answer in hand goes on: the request no longer counts as running. */
+void connection_stream(struct connection *connection);
+/* More of it. False: not now (on_writable comes), or never (on_end comes). */
+bool connection_stream_send(struct connection *connection, struct text bytes);
 
 /* Opens the request of a connection: an arena, and all fields blank. Discard frees without an answer. */
 void request_open(struct connection *connection);
 void request_discard(struct request *request);
+/* The head of an answer; size -1: its length is not known, it ends with the connection. */
+void request_write_head(struct request *request, struct buffer *out, int status, const char *type, int64_t size);
 /* Route, key, parameters, handler. The request is complete. */
 void request_dispatch(struct request *request);
 

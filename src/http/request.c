@@ -323,12 +323,17 @@ static const char *reason_of(int status)
 	return reason ? reason : ""; /* RFC 9112, 4: it may be empty */
 }
 
-static void write_answer(struct request *request, struct buffer *out, int status, const char *type, struct text body)
+/* RFC 9110, 6.4.1 */
+static bool is_bodiless(int status)
+{
+	return status == 204 || status == 304;
+}
+
+void request_write_head(struct request *request, struct buffer *out, int status, const char *type, int64_t size)
 {
 	struct connection *connection = request->connection;
 	struct server_loop *loop = connection->loop;
-	bool bodiless = status == 204 || status == 304; /* RFC 9110, 6.4.1 */
-	buffer_reserve(out, body.size + 512);
+	bool bodiless = is_bodiless(status);
 	buffer_add_text(out, TEXT("HTTP/1.1 "));
 	buffer_add_int(out, status);
 	buffer_add_char(out, ' ');
@@ -340,9 +345,9 @@ static void write_answer(struct request *request, struct buffer *out, int status
 		buffer_add_string(out, type);
 		buffer_add_text(out, TEXT("\r\n"));
 	}
-	if (!bodiless) {
+	if (!bodiless && size >= 0) {
 		buffer_add_text(out, TEXT("Content-Length: "));
-		buffer_add_int(out, (int64_t)body.size);
+		buffer_add_int(out, size);
 		buffer_add_text(out, TEXT("\r\n"));
 	}
 	for (const struct answer_field *field = request->fields; field; field = field->next) {
@@ -357,7 +362,13 @@ static void write_answer(struct request *request, struct buffer *out, int status
 		buffer_add_text(out, TEXT("Connection: keep-alive\r\n\r\n"));
 	else
 		buffer_add_text(out, TEXT("\r\n"));
-	if (!bodiless && request->head.method != HTTP_METHOD_HEAD)
+}
+
+static void write_answer(struct request *request, struct buffer *out, int status, const char *type, struct text body)
+{
+	buffer_reserve(out, body.size + 512);
+	request_write_head(request, out, status, type, (int64_t)body.size);
+	if (!is_bodiless(status) && request->head.method != HTTP_METHOD_HEAD)
 		buffer_add_text(out, body);
 }
 
@@ -383,6 +394,42 @@ void request_reply(struct request *request, int status, const char *content_type
 		write_answer(request, connection_out(connection), status, content_type, body);
 	request_discard(request);
 	connection_answered(connection);
+}
+
+/* --- an answer that goes on ------------------------------------------------------------------------------------- */
+
+bool request_stream(struct request *request, const char *content_type, const struct stream_hooks *hooks)
+{
+	struct connection *connection = request->connection;
+	CHECK(request->arena && !request->stream);
+	count_answer(request, 200, loop_read_clock(connection->loop));
+	/* No length and no chunks: it ends where the connection does (RFC 9112, 6.3, rule 8), as HTTP/1.0 knows it too. */
+	connection->close_after = true;
+	bool goes_on = connection->bev && request->head.method != HTTP_METHOD_HEAD && !connection->loop->draining;
+	if (connection->bev)
+		request_write_head(request, connection_out(connection), 200, content_type, -1);
+	if (goes_on) {
+		request->stream = hooks;
+		connection_stream(connection);
+	} else {
+		hooks->on_end(request);
+		request_discard(request);
+		connection_answered(connection);
+	}
+	return goes_on;
+}
+
+bool request_stream_send(struct request *request, struct text bytes)
+{
+	CHECK(request->stream);
+	return connection_stream_send(request->connection, bytes);
+}
+
+void request_stream_end(struct request *request)
+{
+	CHECK(request->stream);
+	request_discard(request);
+	connection_answered(request->connection);
 }
 
 void request_reply_json(struct request *request, int status, struct buffer *body)

@@ -56,6 +56,27 @@ void request_reply(struct request *request, int status, const char *content_type
 /* application/json from a buffer, which gets a final newline: whoever asks with curl has his prompt on a line of its own. */
 void request_reply_json(struct request *request, int status, struct buffer *body);
 
+/* --- an answer that goes on --------------------------------------------------------------------------------------------
+ * request_stream() answers 200 and leaves the request open: all that may be asked of it may still be asked, and its
+ * arena lives. What follows goes out by request_stream_send(), until the handler says request_stream_end(), or the
+ * client leaves, has not taken its bytes for body_timeout_ms, or the server drains: then `on_end` is called, once, and
+ * the request is gone when it returns. But for one case neither callback comes from inside one of these calls. The connection ends
+ * with the stream. Bytes that the client sends meanwhile are dropped; the request's deadline means nothing any more.
+ *
+ * What the handler must not do: let somebody else's thread work on the arena while it streams, for the client may
+ * leave at any time. */
+struct stream_hooks {
+	void (*on_writable)(struct request *request); /* what was refused may be sent now */
+	void (*on_end)(struct request *request);
+};
+/* False: it has ended already, on_end was called: it was HEAD, which has its answer, or the client had left. */
+bool request_stream(struct request *request, const char *content_type, const struct stream_hooks *hooks) LU_MUST_CHECK;
+/* True: taken, all of it, if necessary into memory. False: none of it, because the client has yet to take what it was
+ * sent before; on_writable follows. So a client that does not read costs one send and the socket's 64 KiB. */
+bool request_stream_send(struct request *request, struct text bytes) LU_MUST_CHECK;
+/* Ends the answer in order. The request is gone. */
+void request_stream_end(struct request *request);
+
 /* Per-request place for the handler's own state. */
 void request_set_context(struct request *request, void *context);
 void *request_context(const struct request *request);

@@ -106,11 +106,13 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 	inventory->reaper = reaper_start(config, inventory);
 	inventory->relay = relay_start(config, inventory->redis, inventory->epoch);
 	inventory->scrub = scrub_start(config, inventory->redis, inventory->epoch);
+	inventory->follower = follower_start(config);
 	return inventory;
 }
 
 void inventory_stop(struct inventory *inventory)
 {
+	follower_stop(inventory->follower);
 	scrub_stop(inventory->scrub);
 	relay_stop(inventory->relay);
 	reaper_stop(inventory->reaper);
@@ -141,6 +143,11 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query)
 	return loaders_query(inventory->loaders, query);
 }
 
+struct follower *inventory_follower(struct inventory *inventory)
+{
+	return inventory->follower;
+}
+
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status)
 {
 	static const char *const names[] =
@@ -150,7 +157,8 @@ void inventory_status(struct inventory *inventory, struct inventory_status *ret_
 	*ret_status = (struct inventory_status){.database_reachable = epoch_database_reachable(epoch),
 	                                        .lease = epoch_lease(epoch, namespace),
 	                                        .epoch = names[epoch_state_seen(epoch)],
-	                                        .queue_depth = (int64_t)queue_depth(inventory->queue)};
+	                                        .queue_depth = (int64_t)queue_depth(inventory->queue),
+	                                        .feed_lag_ms = follower_lag_ms(inventory->follower)};
 	ret_status->redis_configured = inventory->redis != NULL;
 	/* The lease may be of an epoch that other instances opened on a Redis of theirs. */
 	ret_status->redis_reachable = inventory->redis && (ret_status->lease || epoch_redis_reachable(epoch));

@@ -48,10 +48,14 @@ struct inventory_status {
 	char namespace[32];
 	bool lease; /* hits may be served now */
 	int64_t queue_depth;
+	int64_t feed_lag_ms; /* follower.h */
 };
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status);
 /* SECRET_BYTES that all instances on this database share: signs what clients bring back. */
 const uint8_t *inventory_secret(const struct inventory *inventory);
+/* Who tells of changes (inventory/follower.h). */
+struct follower *inventory_follower(struct inventory *inventory);
+
 /* What weakens a promise or costs something, as it was at the start. */
 const struct weaknesses *inventory_weaknesses(const struct inventory *inventory);
 /* Its sentences. Returns their number. */

@@ -3,6 +3,7 @@
 #define INVENTORY_INVENTORY_INTERNAL_H
 
 #include "inventory/batch.h"
+#include "inventory/follower.h"
 #include "inventory/loader.h"
 #include "inventory/reaper.h"
 #include "inventory/relay.h"
@@ -21,6 +22,7 @@ struct inventory {
 	struct reaper *reaper;
 	struct relay *relay;
 	struct scrub *scrub;
+	struct follower *follower;
 	uint8_t secret[SECRET_BYTES];
 	struct arena arena; /* of the weaknesses */
 	struct weaknesses weaknesses;

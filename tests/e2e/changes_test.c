@@ -126,10 +126,11 @@ static void a_cursor_of_another_database_is_refused_with_the_way_out(void **stat
 
 static void a_cursor_outlives_a_restart_of_postgresql(void **state)
 {
+	service_create_sku(&shop, "CHANGES-RESTART", 5);
 	start_now();
 	shop_restart("postgres");
-	service_create_sku(&shop, "CHANGES-RESTART", 1);
-	expect_item("CHANGES-RESTART", 1);
+	shop_wait_until(service_sell(&shop, shop.key_pos, NULL, "CHANGES-RESTART", 1) == 201);
+	expect_item("CHANGES-RESTART", 2);
 }
 
 static void what_is_no_cursor_is_refused(void **state)

@@ -1,0 +1,223 @@
+/* Streams of all changes (events.h).
+ *
+ * Happy path: LIVE, each batch of the follower goes out as it comes. Who resumes behind that, or cannot take a batch,
+ * is REPLAYING: pages of the feed are read from where it is, each when the one before has been taken, until it stands
+ * where the follower's last batch ended; from then on it is LIVE again.
+ * Failure modes: a page that cannot be read ends the stream: its client comes back with its last id. An id of another
+ * PostgreSQL, or none of ours: the event `reset`, then what comes.
+ */
+#include <stdlib.h>
+
+#include "api/events.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "http/auth.h"
+
+#define PAGE_ENTRIES 500
+
+/* One page of the feed for one stream. Its memory is its own: the stream may end while a loader works on it (E4). */
+struct replay {
+	struct query query; /* first: work() casts */
+	struct mailbox_item item;
+	struct mailbox *mailbox;
+	struct arena arena;
+	struct stream *stream; /* NULL: it has ended */
+	struct feed_position after;
+	struct feed_state state;
+	struct feed_change *changes;
+	size_t count;
+	bool more;
+};
+
+/* --- rendering ------------------------------------------------------------------------------------------------------- */
+
+/* Puts the changes into events->batch, each one's end into events->ends. */
+static void render(struct stream *stream, const struct feed_change *changes, size_t count)
+{
+	struct events *events = stream->events;
+	if (count > events->end_room) {
+		events->end_room = count;
+		events->ends = realloc(events->ends, count * sizeof *events->ends);
+		CHECK(events->ends);
+	}
+	buffer_clear(&events->batch);
+	for (size_t i = 0; i < count; i++) {
+		stream_put(stream, &events->batch, changes[i].sku, true, &changes[i].figures, &changes[i].position);
+		events->ends[i] = events->batch.size;
+	}
+}
+
+/* Sends what is rendered, from change `i` on, in pieces; the position follows. False: the client has no room. */
+static bool send_from(struct stream *stream, const struct feed_change *changes, size_t count, size_t i)
+{
+	struct events *events = stream->events;
+	while (i < count) {
+		size_t from = i ? events->ends[i - 1] : 0, last = i;
+		while (last + 1 < count && events->ends[last + 1] - from <= EVENTS_PIECE_BYTES)
+			last++;
+		if (!stream_send(stream, (struct text){events->batch.data + from, events->ends[last] - from}))
+			return false;
+		stream->position = changes[last].position;
+		i = last + 1;
+	}
+	return true;
+}
+
+/* --- replaying ------------------------------------------------------------------------------------------------------- */
+
+static void replay_free(struct replay *replay)
+{
+	arena_done(&replay->arena);
+	free(replay);
+}
+
+/* On a loader's thread. */
+static enum lu_error read_page(struct query *query, struct pg *pg)
+{
+	struct replay *replay = (struct replay *)query;
+	return feed_changes(pg, query->arena, &replay->after, PAGE_ENTRIES, query->deadline_ns, &replay->state,
+	                    &replay->changes, &replay->count, &replay->more);
+}
+
+static void on_page_read(struct query *query)
+{
+	struct replay *replay = (struct replay *)query;
+	mailbox_post(replay->mailbox, &replay->item);
+}
+
+static void ask(struct stream *stream);
+
+/* True when the stream stands where the follower's batches go on. */
+static bool has_caught_up(const struct stream *stream)
+{
+	return feed_position_compare(&stream->position, &stream->events->position) >= 0;
+}
+
+static void on_page(struct mailbox_item *item)
+{
+	struct replay *replay = (struct replay *)((char *)item - offsetof(struct replay, item));
+	struct stream *stream = replay->stream;
+	if (stream) {
+		stream->replay = NULL;
+		stream->events->rendered_for = 0;
+		if (replay->query.error || replay->state.now.identity != stream->position.identity) {
+			stream_end(stream);
+		} else {
+			render(stream, replay->changes, replay->count);
+			bool all = send_from(stream, replay->changes, replay->count, 0);
+			if (all && !replay->more && feed_position_compare(&replay->state.now, &stream->position) > 0)
+				stream->position = replay->state.now; /* nothing else is in front of it */
+			if (all && has_caught_up(stream))
+				stream->state = STREAM_LIVE;
+			else if (all)
+				ask(stream);
+		}
+	}
+	replay_free(replay);
+}
+
+static void ask(struct stream *stream)
+{
+	struct events *events = stream->events;
+	struct replay *replay = calloc(1, sizeof *replay);
+	CHECK(replay);
+	arena_init(&replay->arena, 4096);
+	replay->query = (struct query){
+		.arena = &replay->arena,
+		.deadline_ns = deadline_in_ms(events->config->request_timeout_ms),
+		.work = read_page,
+		.on_done = on_page_read,
+	};
+	replay->item.deliver = on_page;
+	replay->mailbox = events->tap.mailbox;
+	replay->after = stream->position;
+	replay->stream = stream;
+	stream->replay = replay;
+	if (inventory_query(events->inventory, &replay->query)) {
+		stream->replay = NULL;
+		replay_free(replay);
+		stream_end(stream);
+	}
+}
+
+/* --- the life of a stream -------------------------------------------------------------------------------------------- */
+
+/* Its client knows something of another PostgreSQL, and must forget it. */
+static void send_reset(struct stream *stream)
+{
+	struct buffer *out = &stream->events->out;
+	char id[FEED_CURSOR_BYTES_MAX + 1];
+	buffer_clear(out);
+	sse_put_event(out, (struct text){id, feed_cursor_format(&stream->position, id)}, "reset",
+	              TEXT("{\"code\":\"cursor_expired\"}"));
+	if (!stream_send(stream, buffer_text(out)))
+		stream_end(stream); /* it comes back with the same id */
+}
+
+static void send_position(struct stream *stream)
+{
+	struct buffer *out = &stream->events->out;
+	char id[FEED_CURSOR_BYTES_MAX + 1];
+	buffer_clear(out);
+	sse_put_id(out, (struct text){id, feed_cursor_format(&stream->position, id)});
+	if (!stream_send(stream, buffer_text(out)))
+		stream_end(stream);
+}
+
+void all_begin(struct stream *stream)
+{
+	struct events *events = stream->events;
+	bool resumes = stream->resumes && stream->position.identity == events->position.identity;
+	if (!resumes)
+		stream->position = events->position;
+	bool behind = !has_caught_up(stream);
+	stream->state = behind ? STREAM_REPLAYING : STREAM_LIVE;
+	if (!stream_open(stream))
+		return;
+	if (behind)
+		ask(stream);
+	else if (stream->resumes && !resumes)
+		send_reset(stream);
+	else if (!stream->resumes)
+		send_position(stream); /* so that who leaves before the first change can resume, too */
+}
+
+/* The first change behind the stream's position: they are in order. */
+static size_t first_behind(const struct stream *stream, const struct follower_news *news)
+{
+	size_t low = 0, high = news->change_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (feed_position_compare(&news->changes[middle].position, &stream->position) > 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+void all_take(struct stream *stream, const struct follower_news *news)
+{
+	struct events *events = stream->events;
+	int64_t principal_id = request_principal(stream->request)->id;
+	if (events->rendered_for != principal_id) {
+		render(stream, news->changes, news->change_count);
+		events->rendered_for = principal_id;
+	}
+	if (!send_from(stream, news->changes, news->change_count, first_behind(stream, news)))
+		stream->state = STREAM_REPLAYING; /* from its position, when it has room (E3) */
+	else if (feed_position_compare(&news->position, &stream->position) > 0)
+		stream->position = news->position;
+}
+
+void all_flush(struct stream *stream)
+{
+	if (stream->state == STREAM_REPLAYING && !stream->replay)
+		ask(stream);
+}
+
+void all_end(struct stream *stream)
+{
+	if (stream->replay)
+		stream->replay->stream = NULL;
+}
