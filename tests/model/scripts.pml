@@ -24,8 +24,14 @@ inline intend(ns, who, v)
 		:: cell[ns].kind == I -> REACHED("intend: over another marker")
 		:: else
 		fi;
+#ifdef BREAK_INTEND_KEEPS_VERSION
+		cell[ns].version = (cell[ns].kind == I -> NEWER(cell[ns].version, v) : v);
+		cell[ns].kind = I;
+		cell[ns].owner = who;
+#else
 		cell_set(ns, I, who, v);
-		printf("      the cell of epoch %d is a marker for v%d\n", ns, v)
+#endif
+		printf("      the cell of epoch %d is a marker for v%d\n", ns, cell[ns].version)
 	fi
 }
 
