@@ -40,6 +40,8 @@ static const struct route routes[] = {
 	{GET,  "/v1/events",                      SCOPE_READ,  event_stream},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
+	{POST, "/channels/alexa",                 0,           alexa_post},    /* Amazon's signature */
+	{POST, "/channels/twilio",                0,           twilio_post},   /* Twilio's signature */
 	{GET,  "/healthz",                        0,           health_get},
 	{GET,  "/readyz",                         0,           ready_get},
 	{GET,  "/metrics",                        0,           metrics_get},

@@ -5,6 +5,8 @@
 #include "http/request.h"
 
 void mcp_post(struct request *request);      /* mcp.c */
+void alexa_post(struct request *request);    /* alexa.c */
+void twilio_post(struct request *request);   /* twilio.c */
 void telegram_post(struct request *request); /* telegram.c */
 
 #endif

@@ -34,7 +34,7 @@ static enum lu_error search(struct query *query, struct pg *pg)
 static enum lu_error find(struct query *query, struct pg *pg)
 {
 	struct turn *turn = CONTAINER(query, struct turn, ask.query);
-	enum lu_error error = search_product(pg, query->arena, turn->product_id, (struct text){0}, query->deadline_ns,
+	enum lu_error error = search_product(pg, query->arena, turn->product_id, turn->said, query->deadline_ns,
 	                                     &turn->products);
 	turn->product_count = !error && turn->products;
 	return error;
@@ -55,13 +55,24 @@ void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_do
 	ask_run(&turn->ask, search, on_searched);
 }
 
-void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+static void find_one(struct turn *turn, int64_t product_id, struct text code, void (*on_done)(struct turn *turn))
 {
 	turn->on_done = on_done;
 	turn->product_id = product_id;
+	turn->said = code;
 	ask_init(&turn->ask, turn->request);
 	turn->ask.on_error = on_searched;
 	ask_run(&turn->ask, find, on_searched);
+}
+
+void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+{
+	find_one(turn, product_id, (struct text){0}, on_done);
+}
+
+void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn))
+{
+	find_one(turn, 0, code, on_done);
 }
 
 /* --- look-up ------------------------------------------------------------------------------------------------------ */

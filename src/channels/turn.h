@@ -25,7 +25,7 @@ struct turn {
 
 	struct text said; /* of a search */
 	size_t limit;
-	int64_t product_id;       /* of a search by id */
+	int64_t product_id;       /* of a search by id; 0: by the code in `said` */
 	struct product *products; /* best first */
 	size_t product_count;
 	struct lookup_item *items; /* of a look-up, in the order asked */
@@ -38,6 +38,8 @@ void turn_init(struct turn *turn, struct request *request);
 void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn));
 /* One product by its id: 1 or none is found. */
 void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
+/* The same by its code. */
+void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn));
 /* 1..LU_LOOKUP_MAX valid codes; the array is copied. */
 void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn));
 /* The operation to fill: lines, target, key … */

@@ -67,6 +67,7 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512]);
 void dev_env_print_keys(const struct dev_env *env);
 const char *dev_env_key(const struct dev_env *env, enum channel channel);
+#define DEV_ALEXA_APPLICATION "amzn1.ask.skill.lastunit-dev"
 /* The secret of a channel's webhook: made from its key, so that it is the same at each start. */
 #define DEV_WEBHOOK_SECRET_BYTES 32
 void dev_env_webhook_secret(const struct dev_env *env, enum channel channel, char out[DEV_WEBHOOK_SECRET_BYTES + 1]);

@@ -100,6 +100,9 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 	char secret[DEV_WEBHOOK_SECRET_BYTES + 1];
 	dev_env_webhook_secret(env, CHANNEL_TELEGRAM, secret);
 	buffer_add_format(&text, "LASTUNIT_TELEGRAM_SECRET=%s\n", secret);
+	dev_env_webhook_secret(env, CHANNEL_VOICE, secret);
+	buffer_add_format(&text, "LASTUNIT_TWILIO_TOKEN=%s\nLASTUNIT_ALEXA_APPLICATION=%s\n", secret,
+	                  DEV_ALEXA_APPLICATION);
 	dev_home_path(home, "dev.env.new", path);
 	dev_home_path(home, "dev.env", final);
 	unlink(path);

@@ -45,15 +45,31 @@ pid_t dev_serve_start(const struct dev_home *home, const struct child_user *user
 	return child_start(&options);
 }
 
-/* Every channel works at once: webhooks act by dev's own keys where none were given. */
+static bool is_given(const char *variable)
+{
+	const char *value = getenv(variable);
+	return value && *value;
+}
+
+/* Every channel works at once: webhooks act by dev's own keys where none were given. Amazon signs nothing for a service on
+ * a loopback address, so that is not asked for here. */
 static void serve_channels(const struct dev_env *env)
 {
 	char secret[DEV_WEBHOOK_SECRET_BYTES + 1];
-	const char *given = getenv("LASTUNIT_TELEGRAM_KEY");
-	if (!given || !*given) {
+	if (!is_given("LASTUNIT_TELEGRAM_KEY")) {
 		dev_env_webhook_secret(env, CHANNEL_TELEGRAM, secret);
 		setenv("LASTUNIT_TELEGRAM_KEY", dev_env_key(env, CHANNEL_TELEGRAM), 1);
 		setenv("LASTUNIT_TELEGRAM_SECRET", secret, 1);
+	}
+	if (!is_given("LASTUNIT_TWILIO_KEY")) {
+		dev_env_webhook_secret(env, CHANNEL_VOICE, secret);
+		setenv("LASTUNIT_TWILIO_KEY", dev_env_key(env, CHANNEL_VOICE), 1);
+		setenv("LASTUNIT_TWILIO_TOKEN", secret, 1);
+	}
+	if (!is_given("LASTUNIT_ALEXA_KEY")) {
+		setenv("LASTUNIT_ALEXA_KEY", dev_env_key(env, CHANNEL_VOICE), 1);
+		setenv("LASTUNIT_ALEXA_APPLICATION", DEV_ALEXA_APPLICATION, 1);
+		setenv("LASTUNIT_ALEXA_VERIFY", "0", 1);
 	}
 }
 

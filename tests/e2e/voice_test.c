@@ -1,0 +1,348 @@
+/* By voice: the phone (Twilio) and the skill (Alexa), one conversation on two wires.
+ *
+ * Guards against: a turn that is sent again and holds twice; a code that is read out; a question that asks for one of many;
+ * a request that is not Twilio's; one that Amazon sent an hour ago.
+ */
+#include "lib/shop.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "channels/alexa.h"
+
+static char token[64], application[80];
+
+static int open_shop(void **state)
+{
+	int failed = shop_open(state);
+	char line[200];
+	FILE *env = fopen(shop_text("%s/dev.env", shop.directory), "r");
+	assert_non_null(env);
+	while (fgets(line, sizeof line, env)) {
+		sscanf(line, "LASTUNIT_TWILIO_TOKEN=%63s", token);
+		sscanf(line, "LASTUNIT_ALEXA_APPLICATION=%79s", application);
+	}
+	fclose(env);
+	assert_true(strlen(token) == 32);
+	return failed;
+}
+
+static void stock(const char *sku, int on_hand, const char *english, const char *russian)
+{
+	shop_expect(shop.key_admin, "PUT", shop_text("/v1/skus/%s", sku), NULL,
+	            shop_text("{\"on_hand\":%d,\"titles\":{\"en\":\"%s\",\"ru\":\"%s\"}}", on_hand, english, russian), 201);
+}
+
+static void make_due(const char *sku)
+{
+	shop_sql(
+		"WITH due AS (UPDATE lastunit.hold h SET expires_at = clock_timestamp() FROM lastunit.sku s"
+		" WHERE s.id = h.sku_id AND s.code = '%s' RETURNING h.reservation_id)"
+		" UPDATE lastunit.reservation SET expires_at = clock_timestamp() WHERE id IN (SELECT reservation_id FROM due)",
+		sku);
+}
+
+/* --- the phone -------------------------------------------------------------------------------------------------------- */
+
+static char address[600]; /* of the next turn, as the last answer said */
+
+static void sign(const char *url, const char *from, const char *speech, char ret_signature[40])
+{
+	unsigned char mac[64];
+	unsigned size;
+	char message[1200];
+	snprintf(message, sizeof message, "%sCallSidCA1From%sSpeechResult%s", url, from, speech);
+	HMAC(EVP_sha1(), token, (int)strlen(token), (unsigned char *)message, strlen(message), mac, &size);
+	EVP_EncodeBlock((unsigned char *)ret_signature, mac, (int)size);
+}
+
+/* A caller says something; `speech` as it is and as a form carries it. */
+static void say(const char *from, const char *speech, const char *encoded)
+{
+	char signature[40];
+	sign(shop_text("%s%s", shop.url, address), from, speech, signature);
+	shop_expect(NULL, "POST", address,
+	            shop_text("Content-Type: application/x-www-form-urlencoded\r\nX-Twilio-Signature: %s\r\n", signature),
+	            shop_text("CallSid=CA1&From=%%2B%s&SpeechResult=%s", from + 1, encoded), 200);
+	const char *action = strstr(shop_answer.body, "action=\"");
+	char *out = address;
+	for (action = action ? action + 8 : ""; *action && *action != '"'; action++) {
+		*out++ = *action;
+		if (strncmp(action, "&amp;", 5) == 0)
+			action += 4;
+	}
+	*out = 0;
+}
+
+static void expect_said(const char *words)
+{
+	if (!strstr(shop_answer.body, words))
+		fail_msg("%s\ndoes not say: %s", shop_answer.body, words);
+}
+
+static void dial(const char *language)
+{
+	snprintf(address, sizeof address, "/channels/twilio?language=%s", language);
+}
+
+static void a_caller_asks_holds_and_buys(void **state)
+{
+	stock("VOICE-<1>", 1, "Cobalt & gold vase", "Кобальтовая ваза");
+	dial("en");
+	say("+15550001", "", "");
+	expect_said("Which product are you looking for?");
+	say("+15550001", "cobalt vase", "cobalt+vase");
+	expect_said("Cobalt &amp; gold vase: 1 piece available.");
+	expect_said("Shall I hold one for you?");
+	assert_null(strstr(shop_answer.body, "VOICE"));
+	say("+15550001", "Yes, please", "Yes%2C+please");
+	expect_said("1 piece held for you until ");
+	expect_said("that is 5 minutes. Shall I buy it for you?");
+	shop_expect_row("VOICE-<1>", 1, 1);
+	say("+15550001", "yes", "yes");
+	expect_said("1 piece bought");
+	expect_said("<Hangup/>");
+	shop_expect_row("VOICE-<1>", 0, 0);
+}
+
+static void a_turn_sent_again_does_the_same_again(void **state)
+{
+	char turn[600], first[4000];
+	stock("VOICE-2", 5, "Umber jug", "Умбровый кувшин");
+	dial("en");
+	say("+15550002", "umber jug", "umber+jug");
+	strcpy(turn, address);
+	say("+15550002", "yes", "yes");
+	snprintf(first, sizeof first, "%s", shop_answer.body);
+	strcpy(address, turn);
+	say("+15550002", "yes", "yes");
+	assert_string_equal(shop_answer.body, first);
+	shop_expect_row("VOICE-2", 5, 1);
+	say("+15550002", "no", "no");
+	expect_said("Released.");
+	shop_expect_row("VOICE-2", 5, 0);
+}
+
+static void two_that_match_are_asked_for_once(void **state)
+{
+	stock("VOICE-3A", 1, "Saffron kettle", "Шафрановый чайник");
+	stock("VOICE-3B", 2, "Saffron teapot", "Шафрановый заварник");
+	dial("en");
+	say("+15550003", "saffron", "saffron");
+	expect_said("Do you mean Saffron kettle or Saffron teapot?");
+	say("+15550003", "the second one", "the+second+one");
+	expect_said("Saffron teapot: 2 pieces available");
+}
+
+static void russian_callers_are_spoken_to_in_russian(void **state)
+{
+	stock("VOICE-4", 3, "Sorrel cup", "Щавелевая чашка");
+	dial("ru");
+	say("+70000004", "щавелевую чашку",
+	    "%D1%89%D0%B0%D0%B2%D0%B5%D0%BB%D0%B5%D0%B2%D1%83%D1%8E+%D1%87%D0%B0%D1%88%D0%BA%D1%83");
+	expect_said("Щавелевая чашка: доступно 3 штуки.");
+	expect_said("language=\"ru-RU\"");
+	say("+70000004", "да", "%D0%B4%D0%B0");
+	expect_said("1 штука отложено для вас до");
+	make_due("VOICE-4");
+	say("+70000004", "да", "%D0%B4%D0%B0");
+	expect_said("Бронь закончилась");
+	shop_expect_row("VOICE-4", 3, 0);
+}
+
+static void only_twilio_may_call(void **state)
+{
+	char signature[40];
+	sign(shop_text("%s/channels/twilio", shop.url), "+1", "hello", signature);
+	const char *type = "Content-Type: application/x-www-form-urlencoded\r\n";
+	const char *headers = shop_text("%sX-Twilio-Signature: %s\r\n", type, signature);
+	shop_expect(NULL, "POST", "/channels/twilio", headers, "CallSid=CA1&From=%2B1&SpeechResult=hello", 200);
+	shop_expect(NULL, "POST", "/channels/twilio", headers, "CallSid=CA1&From=%2B2&SpeechResult=hello", 403);
+	shop_expect(NULL, "POST", "/channels/twilio?language=ru", headers, "CallSid=CA1&From=%2B1&SpeechResult=hello", 403);
+	shop_expect(NULL, "POST", "/channels/twilio", type, "CallSid=CA1&From=%2B1&SpeechResult=hello", 403);
+}
+
+/* --- the skill -------------------------------------------------------------------------------------------------------- */
+
+static char attributes[400] = "{}";
+
+static void alexa_at(time_t at, const char *id, const char *request, int status)
+{
+	char stamp[32];
+	struct tm tm;
+	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+	shop_expect(
+		NULL, "POST", "/channels/alexa", NULL,
+		shop_text(
+			"{\"version\":\"1.0\",\"session\":{\"sessionId\":\"s\",\"user\":{\"userId\":\"u1\"},\"attributes\":%s},"
+			"\"context\":{\"System\":{\"application\":{\"applicationId\":\"%s\"}}},"
+			"\"request\":{\"requestId\":\"r\",\"timestamp\":\"%s\",\"locale\":\"en-US\",%s}}",
+			attributes, id, stamp, request),
+		status);
+	json_t *kept = answer_at(&shop_answer, "sessionAttributes");
+	char *text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
+	snprintf(attributes, sizeof attributes, "%s", text ? text : "{}");
+	free(text);
+}
+
+static void alexa(const char *request)
+{
+	alexa_at(time(NULL), application, request, 200);
+}
+
+static void intent(const char *name, const char *slots)
+{
+	alexa(shop_text("\"type\":\"IntentRequest\",\"intent\":{\"name\":\"%s\",\"slots\":%s}", name, slots));
+}
+
+static void expect_spoken(const char *words)
+{
+	const char *text = answer_string(&shop_answer, "response.outputSpeech.text");
+	if (!strstr(text, words))
+		fail_msg("\"%s\" does not say \"%s\"", text, words);
+}
+
+static void a_skill_asks_holds_and_buys(void **state)
+{
+	stock("ALEXA-1", 1, "Vermilion tray", "Алый поднос");
+	alexa("\"type\":\"LaunchRequest\"");
+	expect_spoken("Which product");
+	intent("CheckStockIntent", "{\"product\":{\"name\":\"product\",\"value\":\"vermilion tray\"}}");
+	expect_spoken("Vermilion tray: 1 piece available");
+	intent("AMAZON.YesIntent", "{}");
+	expect_spoken("held for you");
+	shop_expect_row("ALEXA-1", 1, 1);
+	intent("AMAZON.YesIntent", "{}");
+	expect_spoken("bought");
+	assert_true(json_is_true(answer_at(&shop_answer, "response.shouldEndSession")));
+	shop_expect_row("ALEXA-1", 0, 0);
+	/* A slot that was resolved to a SKU. */
+	intent(
+		"CheckStockIntent",
+		"{\"p\":{\"name\":\"p\",\"value\":\"tray\",\"resolutions\":{\"resolutionsPerAuthority\":[{\"status\":{\"code\":"
+		"\"ER_SUCCESS_MATCH\"},\"values\":[{\"value\":{\"id\":\"ALEXA-1\",\"name\":\"tray\"}}]}]}}}");
+	expect_spoken("Vermilion tray: sold out");
+	intent("AMAZON.StopIntent", "{}");
+	expect_spoken("Goodbye");
+	alexa("\"type\":\"SessionEndedRequest\"");
+	assert_null(answer_at(&shop_answer, "response.outputSpeech"));
+}
+
+static void only_our_skill_is_served_and_only_now(void **state)
+{
+	alexa_at(time(NULL) - 200, application, "\"type\":\"LaunchRequest\"", 400);
+	alexa_at(time(NULL), "amzn1.ask.skill.another", "\"type\":\"LaunchRequest\"", 403);
+	alexa_at(time(NULL), application, "\"type\":\"LaunchRequest\"", 200);
+}
+
+static void a_certificate_comes_from_amazon_only(void **state)
+{
+	static const char *const good[] = {"https://s3.amazonaws.com/echo.api/echo-api-cert.pem",
+	                                   "https://s3.amazonaws.com:443/echo.api/echo-api-cert.pem",
+	                                   "HTTPS://S3.amazonaws.com/echo.api/a"};
+	static const char *const bad[] = {"http://s3.amazonaws.com/echo.api/c.pem",
+	                                  "https://notamazon.com/echo.api/c.pem",
+	                                  "https://s3.amazonaws.com/EcHo.aPi/c.pem",
+	                                  "https://s3.amazonaws.com/invalid.path/c.pem",
+	                                  "https://s3.amazonaws.com:563/echo.api/c.pem",
+	                                  "https://s3.amazonaws.com/echo.api/../other/c.pem",
+	                                  "https://s3.amazonaws.com/echo.api/%2e%2e/other",
+	                                  "https://s3.amazonaws.com.evil.example/echo.api/c.pem",
+	                                  "https://s3.amazonaws.com@evil.example/echo.api/c.pem",
+	                                  "https://s3.amazonaws.com/echo.api/",
+	                                  ""};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		assert_true(alexa_url_allowed(text_of(good[i])));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		assert_false(alexa_url_allowed(text_of(bad[i])));
+}
+
+/* A self-made authority and its leaf, in PEM. */
+static X509 *certificate(EVP_PKEY *key, const char *name, X509 *issuer, EVP_PKEY *issuer_key, time_t until)
+{
+	X509 *x = X509_new();
+	X509_set_version(x, 2);
+	ASN1_INTEGER_set(X509_get_serialNumber(x), issuer ? 2 : 1);
+	ASN1_TIME_set(X509_getm_notBefore(x), 1000000000);
+	ASN1_TIME_set(X509_getm_notAfter(x), until);
+	X509_set_pubkey(x, key);
+	X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
+	X509_set_issuer_name(x, X509_get_subject_name(issuer ? issuer : x));
+	if (!issuer) {
+		X509_EXTENSION *ca = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints, "critical,CA:TRUE");
+		X509_add_ext(x, ca, -1);
+		X509_EXTENSION_free(ca);
+	}
+	X509_sign(x, issuer_key, EVP_sha256());
+	return x;
+}
+
+static struct text pem_of(X509 *x, BIO *bio)
+{
+	char *data;
+	PEM_write_bio_X509(bio, x);
+	long size = BIO_get_mem_data(bio, &data);
+	return (struct text){data, (size_t)size};
+}
+
+static void a_signature_is_amazons_or_refused(void **state)
+{
+	EVP_PKEY *root_key = EVP_RSA_gen(2048), *key = EVP_RSA_gen(2048), *found = NULL;
+	X509 *root = certificate(root_key, "a root", NULL, root_key, 4000000000);
+	X509 *good = certificate(key, "echo-api.amazon.com", root, root_key, 2000000000);
+	X509 *other = certificate(key, "evil.example", root, root_key, 2000000000);
+	X509_STORE *roots = X509_STORE_new(), *none = X509_STORE_new();
+	X509_STORE_add_cert(roots, root);
+	BIO *good_bio = BIO_new(BIO_s_mem()), *other_bio = BIO_new(BIO_s_mem());
+	struct text chain = pem_of(good, good_bio), other_chain = pem_of(other, other_bio);
+	assert_false(alexa_chain_check(chain, 1900000000, none, &found));
+	assert_false(alexa_chain_check(other_chain, 1900000000, roots, &found));
+	assert_false(alexa_chain_check(chain, 2000000001, roots, &found));
+	assert_false(alexa_chain_check(TEXT("not a certificate"), 1900000000, roots, &found));
+	assert_null(found);
+	assert_true(alexa_chain_check(chain, 1900000000, roots, &found));
+
+	unsigned char raw[256], coded[400];
+	size_t size = sizeof raw;
+	EVP_MD_CTX *context = EVP_MD_CTX_new();
+	assert_int_equal(EVP_DigestSignInit(context, NULL, EVP_sha256(), NULL, key), 1);
+	assert_int_equal(EVP_DigestSign(context, raw, &size, (const unsigned char *)"body", 4), 1);
+	EVP_EncodeBlock(coded, raw, (int)size);
+	assert_true(alexa_signature_check(found, TEXT("body"), text_of((char *)coded)));
+	assert_false(alexa_signature_check(found, TEXT("bodY"), text_of((char *)coded)));
+	coded[10] ^= 1;
+	assert_false(alexa_signature_check(found, TEXT("body"), text_of((char *)coded)));
+	assert_false(alexa_signature_check(found, TEXT("body"), TEXT("")));
+	assert_false(alexa_signature_check(found, TEXT("body"), TEXT("====")));
+	EVP_MD_CTX_free(context);
+	EVP_PKEY_free(found);
+	EVP_PKEY_free(key);
+	EVP_PKEY_free(root_key);
+	X509_free(root);
+	X509_free(good);
+	X509_free(other);
+	X509_STORE_free(roots);
+	X509_STORE_free(none);
+	BIO_free(good_bio);
+	BIO_free(other_bio);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(a_caller_asks_holds_and_buys, shop_audit),
+		cmocka_unit_test_teardown(a_turn_sent_again_does_the_same_again, shop_audit),
+		cmocka_unit_test(two_that_match_are_asked_for_once),
+		cmocka_unit_test_teardown(russian_callers_are_spoken_to_in_russian, shop_audit),
+		cmocka_unit_test(only_twilio_may_call),
+		cmocka_unit_test_teardown(a_skill_asks_holds_and_buys, shop_audit),
+		cmocka_unit_test(only_our_skill_is_served_and_only_now),
+		cmocka_unit_test(a_certificate_comes_from_amazon_only),
+		cmocka_unit_test(a_signature_is_amazons_or_refused),
+	};
+	return cmocka_run_group_tests(tests, open_shop, shop_close);
+}
