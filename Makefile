@@ -13,7 +13,7 @@ endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
 # sim and spec have targets of their own.
-KINDS   ?= unit store cache inventory e2e $(if $(SAN),,model)
+KINDS   ?= unit fuzz store cache inventory e2e $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
 comma := ,
@@ -63,6 +63,8 @@ SIMS  := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_test.c tests/sim
 SIM   := $(BUILD)/tests/sim/sim
 SYNC  := $(dir $(BUILD))sync$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
+FUZZL := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_fuzz.c tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
+TESTS += $(FUZZ:%_fuzz=%_test)
 BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
 EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
 
@@ -114,9 +116,16 @@ $(BUILD)/tests/%_bench: $(BUILD)/tests/%_bench.o $(TLIB) $(LIB)
 	@echo '  LD    $@'
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
-$(BUILD)/tests/%_fuzz: $(BUILD)/tests/%_fuzz.o $(LIB)
+# A fuzz target is linked twice: with libFuzzer (clang), and with a driver that makes it a test like the others. The
+# first definition counts: tests/fuzz/fake_inventory.c stands in for some of src/inventory.
+$(BUILD)/tests/fuzz/%: LDFLAGS += -Wl,--allow-multiple-definition
+$(BUILD)/tests/%_fuzz: $(BUILD)/tests/%_fuzz.o $(FUZZL) $(LIB)
 	@echo '  LD    $@'
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+$(BUILD)/tests/fuzz/%_test: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/tests/fuzz/driver.o $(BUILD)/tests/lib/mutate.o $(FUZZL) $(LIB)
+	@echo '  LD    $@'
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
 $(BUILD)/gen/embedded.c: $(EMBED) Makefile
@@ -132,7 +141,7 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 	@echo '  CC    $@'
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
--include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(TLIB:.o=.d) $(SIMS:.o=.d) $(SIM).d
+-include $(OBJ:.o=.d) $(BUILD)/main.d $(TESTS:=.d) $(FUZZ:=.d) $(FUZZL:.o=.d) $(BUILD)/tests/fuzz/driver.d $(TLIB:.o=.d) $(SIMS:.o=.d) $(SIM).d
 
 .SECONDARY:
 
@@ -171,7 +180,8 @@ test-san: deps     ## the same tests under AddressSanitizer with UBSan, then und
 tests: $(BIN) $(TESTS) $(SIM) $(SYNC)/lastunit $(if $(SAN),,all)
 
 LINT       := tests/lint/run.sh
-KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)),$(TESTS)) \
+KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)) \
+              $(patsubst tests/%_fuzz.c,$(BUILD)/tests/%_test,$(wildcard tests/$k/*_fuzz.c tests/$k_fuzz.c)),$(TESTS)) \
               $(wildcard tests/$k/*_test.sh tests/$k_test.sh)))
 check:             ## run the tests that are built
 	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) sh tests/run.sh $(KIND_TESTS) $(LINT)
@@ -197,13 +207,13 @@ bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECO
 .PHONY: benches
 benches: $(BENCH)
 
-FUZZ_SECONDS ?= 60
-fuzz: deps         ## run every fuzzer for FUZZ_SECONDS=60 each, under AddressSanitizer
+fuzz: deps         ## every fuzzer for FUZZ_SECONDS=60 each, under AddressSanitizer and UBSan: FUZZERS="json cell"
 	@$(AGAIN) CC=clang SAN=fuzzer-no-link,address,undefined fuzz-run
-.PHONY: fuzz fuzz-run
-fuzz-run: $(FUZZ)
-	@for f in $(FUZZ); do echo "== $$f"; mkdir -p $$f.corpus; \
-	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -verbosity=0 -print_final_stats=1 -artifact_prefix=$$f- $$f.corpus || exit 1; done
+.PHONY: fuzz fuzz-run fuzzers
+fuzzers: $(FUZZ)
+FUZZERS ?= $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.c)))
+fuzz-run: $(FUZZERS:%=$(BUILD)/tests/fuzz/%_fuzz)
+	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) sh tests/fuzz/run.sh $^
 
 lint:              ## layers, tables, invariants, format
 	@sh tests/lint/run.sh
