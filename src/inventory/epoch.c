@@ -329,7 +329,7 @@ static void finish_closing(struct epoch *e)
 /* --- the keeper: opening ----------------------------------------------------------------------------------------------- */
 
 /* Not well: from the beginning. The namespace's name is kept, so that a long outage leaves one guard behind, not one
- * for each try: nothing but the probe was ever written under it. */
+ * for each try: nothing but the probe was ever written under it. (Once it may have been opened, its name is spent.) */
 static void candidate_restart(struct epoch *e)
 {
 	e->candidate_identity[0] = 0;
@@ -398,6 +398,12 @@ static void open_if_well(struct epoch *e, const struct epoch_row *row)
 	                                 text_of(e->candidate_identity), e->config->lease_ms, deadline_in_ms(DATABASE_MS),
 	                                 &moved);
 	if (error) {
+		/* Who did not get the lock has opened nothing. Otherwise COMMIT may have been done and only its answer lost: then
+		 * the epoch is open, its cells are being filled, and it must never be opened again. */
+		if (strcmp(pg_error(e->pg)->sqlstate, "55P03")) {
+			e->candidate[0] = 0; /* spent */
+			candidate_restart(e);
+		}
 		/* A transaction is in flight for long (an import), or PostgreSQL is away. Each try stops new writers for a
 		 * moment, so they come at growing distances. */
 		e->open_again_ms = e->open_again_ms ? 2 * e->open_again_ms : PROBE_MS;
