@@ -3,8 +3,9 @@
  * Happy path, once a second: a run of rows from a random place · their cells · compare. A V is right if it is not older
  * than the row selected *before* the cell was read, and if a V of that row's version has its figures.
  * What may differ rightly: a cell that is newer (a sale in between): its row is selected again and must have caught up.
- * A cell that is older: only by a direct SQL change that the relay has not relayed yet; it is looked at again after a
- * second, and is wrong if it still says the same.
+ * A cell that is older: only by a direct SQL change that the relay has not relayed yet. It is looked at again after a
+ * second, and is wrong if it still says the same though no record of a change is waiting: the relay removes the cell
+ * first and the record after it. (A relay that is late is told by its own metric.)
  * Failure modes: no lease, Redis or PostgreSQL away: nothing is checked, nothing is counted.
  */
 #include "inventory/scrub.h"
@@ -18,6 +19,7 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "store/invalidation.h"
 #include "store/sku.h"
 
 #define PASS_MS 1000
@@ -102,19 +104,22 @@ static void report_wrong(struct scrub *s, struct text sku, const struct cell *ce
 		               deadline_in_ms(s->config->redis_timeout_ms), &reply);
 }
 
-/* Cells that were older than their rows, looked at again after the relay's time. They are read before the rows this
- * time: who still says the same was removed by nobody. */
+/* Cells that were older than their rows, looked at again after the relay's time: the records first, then the cells. Who
+ * still says the same, and has no record that waits, was forgotten. */
 static void look_again(struct scrub *s, const char *namespace, const struct text *skus, const struct cell *first,
                        size_t count)
 {
 	struct cell *cells = NULL;
 	struct sku_figures_row *rows;
-	if (!count || !rest(s, RECHECK_MS) || !read_cells(s, namespace, skus, count, &cells) ||
-	    pg_connect(s->pg, deadline_in_ms(ASK_MS)) ||
+	bool *waiting;
+	if (!count || !rest(s, RECHECK_MS) || pg_connect(s->pg, deadline_in_ms(ASK_MS)) ||
+	    invalidation_waiting(s->pg, &s->arena, skus, count, deadline_in_ms(ASK_MS), &waiting) ||
+	    !read_cells(s, namespace, skus, count, &cells) ||
 	    sku_read(s->pg, &s->arena, skus, count, deadline_in_ms(ASK_MS), &rows))
 		return;
 	for (size_t i = 0; i < count; i++)
-		if (rows[i].known && compare(&cells[i], &rows[i].figures) == OLDER && text_equal(cells[i].raw, first[i].raw))
+		if (!waiting[i] && rows[i].known && compare(&cells[i], &rows[i].figures) == OLDER &&
+		    text_equal(cells[i].raw, first[i].raw))
 			report_wrong(s, skus[i], &cells[i], &rows[i].figures);
 }
 

@@ -48,3 +48,24 @@ enum lu_error invalidation_take(struct pg *pg, struct arena *arena, size_t limit
 	                                .namespace = pg_get_text(row, 0, 1, arena)};
 	return LU_OK;
 }
+
+enum lu_error invalidation_waiting(struct pg *pg, struct arena *arena, const struct text *codes, size_t count,
+                                   int64_t deadline_ns, bool **ret_waiting)
+{
+	static const struct pg_statement statement = {
+		"invalidation_waiting",
+		"SELECT u.n FROM unnest($1) WITH ORDINALITY AS u(code, n)"
+		" WHERE u.code IN (SELECT i.code FROM invalidation i)",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_texts(&p, codes, sizeof *codes, count);
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	bool *waiting = *ret_waiting = ARENA_ARRAY(arena, count, bool);
+	for (int i = 0; i < PQntuples(r); i++)
+		waiting[pg_get_int(r, i, 0) - 1] = true;
+	return LU_OK;
+}

@@ -17,5 +17,8 @@ struct invalidation {
 enum lu_error invalidation_take(struct pg *pg, struct arena *arena, size_t limit, int64_t deadline_ns,
                                 struct invalidation **ret_invalidations, size_t *ret_count, size_t *ret_rows,
                                 struct epoch_row *ret_epoch) LU_MUST_CHECK;
+/* Which of these codes have a record that no relay has dealt with. ret_waiting: one per code. */
+enum lu_error invalidation_waiting(struct pg *pg, struct arena *arena, const struct text *codes, size_t count,
+                                   int64_t deadline_ns, bool **ret_waiting) LU_MUST_CHECK;
 
 #endif

@@ -66,12 +66,56 @@ static void it_cries_no_wolf_while_sales_and_sql_go_on(void **state)
 	assert_int_equal(metric_get(METRIC_SCRUB_WRONG), wrong);
 }
 
+/* Checked so often more: two passes and a second look lie between. */
+static void wait_until_checked(int64_t more)
+{
+	int64_t before = metric_get(METRIC_SCRUB_CHECKED);
+	for (int i = 0; i < 3000; i++) {
+		if (metric_get(METRIC_SCRUB_CHECKED) >= before + more)
+			return;
+		usleep(10000);
+	}
+	fail_msg("the scrub has stopped");
+}
+
+static void a_relay_that_is_late_is_no_lie(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	/* the relay takes no record any more */
+	sql(&h, "CREATE FUNCTION stays() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
+	sql(&h, "CREATE TRIGGER stays BEFORE DELETE ON lastunit.invalidation FOR EACH ROW EXECUTE FUNCTION stays()");
+	int64_t wrong = metric_get(METRIC_SCRUB_WRONG);
+	sql(&h, "UPDATE lastunit.sku SET on_hand = 11 WHERE code = 'A'");
+	wait_until_checked(3);
+	assert_int_equal(metric_get(METRIC_SCRUB_WRONG), wrong);
+	sql(&h, "DROP TRIGGER stays ON lastunit.invalidation");
+	wait_sql(&h, "SELECT count(*) FROM lastunit.invalidation", "0");
+	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 11);
+}
+
+static void a_record_that_was_lost_is_found(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	int64_t wrong = metric_get(METRIC_SCRUB_WRONG);
+	sql(&h, "ALTER TABLE lastunit.sku DISABLE TRIGGER stranger_updated");
+	sql(&h, "UPDATE lastunit.sku SET on_hand = 11 WHERE code = 'A'");
+	sql(&h,
+	    "INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+	    " reserved_after, channel) SELECT id, version, 12, 1, 0, 11, 0, 8 FROM lastunit.sku WHERE code = 'A'");
+	wait_until_found(wrong);
+	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 11);
+}
+
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(a_cell_with_other_figures_is_found_and_removed),
 	HOUSE_TEST(a_cell_that_stayed_old_is_found),
 	HOUSE_TEST(a_cell_of_a_version_that_never_was_is_found),
+	HOUSE_TEST(a_relay_that_is_late_is_no_lie),
+	HOUSE_TEST(a_record_that_was_lost_is_found),
 	HOUSE_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
 };
 
