@@ -234,8 +234,9 @@ static void config_default(struct config *config)
 
 static struct keyring *keyring_of_the_fuzzer(void)
 {
-	static struct keyring_entry entry = {.principal = {1, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL | SCOPE_STOCK}};
+	static struct keyring_entry entry = {.principal = {.id = 1, .channel = CHANNEL_WEB}};
 	struct keyring *keyring = keyring_new();
+	entry.principal.scopes = SCOPE_READ | SCOPE_SELL | SCOPE_STOCK;
 	CHECK(EVP_Digest(KEY, sizeof KEY - 1, entry.sha256, NULL, EVP_sha256(), NULL) == 1);
 	keyring_replace(keyring, &entry, 1);
 	return keyring;
