@@ -96,7 +96,7 @@ static void a_dry_run_says_what_would_happen_and_touches_nothing(void **state)
 	struct command command = run_all("--dry-run", NULL);
 	assert_int_equal(command.exit_code, 0);
 	expect_out(&command, "to be played  last-unit ");
-	expect_out(&command, "leave them at 0");
+	expect_out(&command, "at the end they are at 0");
 	expect_out(&command, "passed over   late-fill ");
 	expect_out(&command, "needs a bench");
 	command_done(&command);
