@@ -129,7 +129,8 @@ static enum lu_error store_row(size_t i, const char *secret, struct pg *pg)
 	enum lu_error error = principal_list(pg, &arena, name, deadline_in_ms(STORE_MS), &found, &count);
 	arena_done(&arena);
 	if (!error)
-		error = key_store(pg, name, rows[i].channel, rows[i].scopes, secret, deadline_in_ms(STORE_MS));
+		error = key_store(pg, name, rows[i].channel, rows[i].scopes, (struct text){0}, secret,
+		                  deadline_in_ms(STORE_MS));
 	if (error || count)
 		return error;
 	struct principal_change change = PRINCIPAL_UNCHANGED;

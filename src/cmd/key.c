@@ -40,6 +40,7 @@ static const struct manual manual = {
 	.shared = "database_url log_level",
 	.examples =
 		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
+		"  lastunit key create --principal page --channel web --scopes read --origins https://shop.example\n"
 		"  lastunit key list --json\n"
 		"  lastunit key rotate --principal site --grace 3600\n"
 		"  lastunit key revoke lu_Ab3dEf9K\n"
@@ -58,7 +59,7 @@ struct key_command {
 	struct config config;
 	struct pg *pg;
 	struct arena arena;
-	const char *principal, *channel, *scopes, *prefix;
+	const char *principal, *channel, *scopes, *origins, *prefix;
 	const char *may_use_safety_stock;
 	struct principal_change change;
 	int64_t grace_s;
@@ -109,8 +110,15 @@ static int run_create(struct key_command *command)
 	if (!scopes_parse(text_of(command->scopes), &scopes))
 		return cmd_fail(&manual, EXIT_USAGE, "--scopes is a list of read, sell, orders, stock, admin, e.g. read,sell");
 	char secret[KEY_SECRET_BYTES + 1];
-	enum lu_error error = key_create(command->pg, text_of(command->principal), channel, scopes, deadline_in_ms(CALL_MS),
-	                                 secret);
+	if (*command->origins && scopes != SCOPE_READ)
+		return cmd_fail(&manual, EXIT_USAGE, "a publishable key (--origins) may only read: --scopes read");
+	enum lu_error error = key_create(command->pg, text_of(command->principal), channel, scopes,
+	                                 text_of(command->origins), deadline_in_ms(CALL_MS), secret);
+	if (error == LU_INVALID_FIELD && *command->origins)
+		return cmd_fail(
+			&manual, EXIT_FAILED,
+			"%s has another channel, or --origins are not like \"https://shop.example http://localhost:3000\"",
+			command->principal);
 	if (error == LU_INVALID_FIELD)
 		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has",
 		                command->principal);
@@ -137,6 +145,11 @@ static void print_json(const struct key_row *rows, size_t count)
 		json_put_string(&w, scopes_format(rows[i].scopes, scopes));
 		json_key(&w, "prefix");
 		json_put_text(&w, rows[i].prefix);
+		json_key(&w, "origins");
+		if (rows[i].origins.size)
+			json_put_text(&w, rows[i].origins);
+		else
+			json_put_null(&w);
 		json_key(&w, "created_at");
 		json_put_time(&w, rows[i].created_us);
 		json_key(&w, "revoked_at");
@@ -207,8 +220,8 @@ static int run_rotate(struct key_command *command)
 		if (rows[i].created_us > newest->created_us)
 			newest = &rows[i];
 	char secret[KEY_SECRET_BYTES + 1];
-	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, deadline_in_ms(CALL_MS),
-	                   secret);
+	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, newest->origins,
+	                   deadline_in_ms(CALL_MS), secret);
 	if (error)
 		return fail_store(command, error);
 	wait_until_everywhere(command);
@@ -384,6 +397,8 @@ int cmd_key(int argc, char **argv)
 	     &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
+		{"origins", CONFIG_STRING, "", 0, KEYRING_ORIGINS_BYTES_MAX, "",
+	     "create: makes a publishable key, for pages of these origins, with blanks between", &command.origins},
 		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key, if it is not given as a word",
 	     &command.prefix},
 		{"grace", CONFIG_INT, "-1", -1, GRACE_S_MAX, "s", "rotate: revoke the old keys after this time; -1: leave them",

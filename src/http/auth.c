@@ -1,4 +1,5 @@
-/* Who asks: the Bearer key of a request.
+/* Who asks: the Bearer key of a request, or the publishable key in its address (?key=), as browsers must send it where
+ * they can set no header (EventSource).
  *
  * Happy path: the Authorization value is the one this connection sent last time and the keyring has not changed since:
  * its principal is remembered. Otherwise hash the key, ask the keyring, remember.
@@ -14,6 +15,7 @@
 #include <strings.h>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "http/connection.h"
 
 static struct keyring *the_keyring;
@@ -36,7 +38,45 @@ static bool read_bearer(struct text value, struct text *ret_key)
 	return ret_key->size > 0;
 }
 
-static bool find_principal(struct request *request, struct text value, const char **ret_why)
+/* Whether the page that makes a browser ask is one of those the key is for (Fetch, "CORS check"). Who is no browser sends no Origin. */
+static bool origin_is_listed(struct request *request, const char *origins)
+{
+	struct text origin;
+	if (!request_header(request, "Origin", &origin))
+		return true;
+	for (const char *at = origins; *at;) {
+		size_t size = strcspn(at, " ");
+		if (text_equal(origin, (struct text){at, size})) {
+			request_add_header(request, "Access-Control-Allow-Origin", arena_text(request_arena(request), origin));
+			request_add_header(request, "Access-Control-Expose-Headers", TEXT("ETag, Cache-Status, Retry-After"));
+			request_add_header(request, "Vary", TEXT("Origin"));
+			return true;
+		}
+		at += size + (at[size] == ' ');
+	}
+	return false;
+}
+
+/* *ret_secret: it may be remembered by its value alone. */
+static enum lu_error find_key(struct request *request, struct text key, bool *ret_secret, const char **ret_why)
+{
+	uint8_t sha256[32];
+	struct keyring_entry entry;
+	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
+	if (!keyring_find(the_keyring, sha256, &entry)) {
+		*ret_why = "This key is not known, or no longer.";
+		return LU_UNAUTHORIZED;
+	}
+	*ret_secret = !*entry.origins;
+	if (*entry.origins && !origin_is_listed(request, entry.origins)) {
+		*ret_why = "This publishable key is not for pages of this origin.";
+		return LU_FORBIDDEN;
+	}
+	request->principal = entry.principal;
+	return LU_OK;
+}
+
+static enum lu_error find_principal(struct request *request, struct text value, const char **ret_why)
 {
 	struct auth_memory *memory = &request->connection->auth;
 	/* Read before the look-up: a keyring swapped in between makes the memory stale, never wrong. */
@@ -44,24 +84,33 @@ static bool find_principal(struct request *request, struct text value, const cha
 	if (memory->size && memory->generation == generation && memory->size == value.size &&
 	    memcmp(memory->value, value.data, value.size) == 0) {
 		request->principal = memory->principal;
-		return true;
+		return LU_OK;
 	}
 	struct text key;
-	uint8_t sha256[32];
+	bool secret;
 	if (!read_bearer(value, &key)) {
 		*ret_why = "The Authorization field must read: Bearer lu_...";
-		return false;
+		return LU_UNAUTHORIZED;
 	}
-	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
-	if (!keyring_find(the_keyring, sha256, &request->principal)) {
-		*ret_why = "This key is not known, or no longer.";
-		return false;
-	}
-	if (value.size <= sizeof memory->value) {
+	enum lu_error error = find_key(request, key, &secret, ret_why);
+	if (!error && secret && value.size <= sizeof memory->value) {
 		*memory = (struct auth_memory){.generation = generation, .size = value.size, .principal = request->principal};
 		memcpy(memory->value, value.data, value.size);
 	}
-	return true;
+	return error;
+}
+
+/* A secret key in an address would end up in logs and histories: only a publishable one may stand there. */
+static enum lu_error find_in_address(struct request *request, struct text key, const char **ret_why)
+{
+	bool secret;
+	enum lu_error error = find_key(request, key, &secret, ret_why);
+	if (!error && secret) {
+		*ret_why =
+			"Only a publishable key (lu_pub_...) may stand in an address; send this one as Authorization: Bearer.";
+		return LU_UNAUTHORIZED;
+	}
+	return error;
 }
 
 static enum lu_error check_scopes(struct request *request, unsigned scopes, const char **ret_why)
@@ -81,10 +130,16 @@ static enum lu_error check_scopes(struct request *request, unsigned scopes, cons
 enum lu_error auth_check(struct request *request, unsigned scopes, const char **ret_why)
 {
 	struct text value;
+	enum lu_error error;
 	CHECK(the_keyring);
 	*ret_why = ""; /* the table's own advice */
-	if (!request_header(request, "Authorization", &value))
-		return LU_UNAUTHORIZED;
+	if (!request_header(request, "Authorization", &value)) {
+		if (!request_query(request, AUTH_QUERY_NAME, 0, &value))
+			return LU_UNAUTHORIZED;
+		request->key_in_address = true;
+		error = find_in_address(request, value, ret_why);
+		return error ? error : check_scopes(request, scopes, ret_why);
+	}
 	if (request_header_count(request, "Authorization") > 1) {
 		*ret_why = "The header `Authorization` comes more than once; send one key.";
 		return LU_MALFORMED_REQUEST;
@@ -92,22 +147,23 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 	/* Before the look-up: neither that a key is known nor that it is not means anything then. */
 	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
 		return LU_DATABASE_UNAVAILABLE;
-	if (!find_principal(request, value, ret_why))
-		return LU_UNAUTHORIZED;
-	return check_scopes(request, scopes, ret_why);
+	error = find_principal(request, value, ret_why);
+	return error ? error : check_scopes(request, scopes, ret_why);
 }
 
 enum lu_error auth_as(struct request *request, struct text key, unsigned scopes, const char **ret_why)
 {
 	uint8_t sha256[32];
+	struct keyring_entry entry;
 	*ret_why = "";
 	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
 		return LU_DATABASE_UNAVAILABLE;
 	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
-	if (!keyring_find(the_keyring, sha256, &request->principal)) {
+	if (!keyring_find(the_keyring, sha256, &entry)) {
 		*ret_why = "The service's own key for this channel is not known, or no longer.";
 		return LU_UNAUTHORIZED;
 	}
+	request->principal = entry.principal;
 	return check_scopes(request, scopes, ret_why);
 }
 

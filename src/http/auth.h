@@ -16,6 +16,8 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 /* The same for a route without scopes, whose caller proved itself in another way (a webhook's secret): from here on the
  * request is that of the principal of this key. */
 enum lu_error auth_as(struct request *request, struct text key, unsigned scopes, const char **ret_why) LU_MUST_CHECK;
+/* The publishable key of a browser that can set no header. */
+#define AUTH_QUERY_NAME "key"
 /* Valid in handlers of routes with scopes, and after auth_as(). */
 const struct principal *request_principal(const struct request *request);
 

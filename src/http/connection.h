@@ -64,6 +64,7 @@ struct request {
 	bool json_read;
 	const char *json_why;
 	bool authorized;
+	bool key_in_address; /* as ?key=, which is no parameter of the handler then */
 	struct principal principal;
 	int64_t complete_ns; /* when its last byte was read */
 	void *context;

@@ -69,9 +69,25 @@ static struct text allow_list(struct request *request, unsigned allow)
 	return list;
 }
 
+/* The question of a browser before a page's request with headers of its own (Fetch, "CORS-preflight"). It carries no key,
+ * so anybody is told yes; whether the key is for that page is looked at when it comes. */
+static void answer_preflight(struct request *request, unsigned allow)
+{
+	struct text wanted, origin;
+	if (!request_header(request, "Origin", &origin) ||
+	    !request_header(request, "Access-Control-Request-Method", &wanted) || !(allow & HTTP_METHOD_GET))
+		return;
+	request_add_header(request, "Access-Control-Allow-Origin", TEXT("*"));
+	request_add_header(request, "Access-Control-Allow-Methods", TEXT("GET"));
+	request_add_header(request, "Access-Control-Allow-Headers",
+	                   TEXT("Authorization, Cache-Control, If-None-Match, Last-Event-ID"));
+	request_add_header(request, "Access-Control-Max-Age", TEXT("600"));
+}
+
 static void answer_other_method(struct request *request, unsigned allow)
 {
 	request_add_header(request, "Allow", allow_list(request, allow));
+	answer_preflight(request, request->head.method == HTTP_METHOD_OPTIONS ? allow : 0);
 	if (request->head.method == HTTP_METHOD_OPTIONS)
 		request_reply(request, 204, NULL, (struct text){0});
 	else
@@ -245,6 +261,8 @@ struct text request_query_check(const struct request *request, const char *const
 	for (size_t i = 0; i < request->query.count; i++) {
 		struct text name = request->query.pairs[i].name;
 		const char *const *known = names;
+		if (request->key_in_address && text_equal(name, TEXT(AUTH_QUERY_NAME)))
+			continue;
 		while (*known && !text_equal(name, text_of(*known)))
 			known++;
 		if (!*known)

@@ -24,7 +24,8 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 {
 	static const struct pg_statement statement = {
 		"key_load",
-		"SELECT k.sha256, p.id, p.channel, k.scopes, " PRINCIPAL_SETTINGS("p")
+		"SELECT k.sha256, p.id, p.channel, k.scopes, coalesce(array_to_string(k.origins, ' '), ''), " PRINCIPAL_SETTINGS(
+			"p")
 		" FROM api_key k, LATERAL (SELECT * FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
 		" WHERE k.revoked_at IS NULL",
 	};
@@ -42,8 +43,10 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 			.id = pg_get_int(r, i, 1),
 			.channel = (enum channel)pg_get_int(r, i, 2),
 			.scopes = (unsigned)pg_get_int(r, i, 3),
-			.settings = principal_settings_get(r, i, 4),
+			.settings = principal_settings_get(r, i, 5),
 		};
+		CHECK(PQgetlength(r, i, 4) <= KEYRING_ORIGINS_BYTES_MAX);
+		memcpy(entry->origins, PQgetvalue(r, i, 4), (size_t)PQgetlength(r, i, 4));
 	}
 	PQclear(r);
 	return LU_OK;
@@ -87,11 +90,12 @@ static enum lu_error principal_ensure(struct pg *pg, struct arena *arena, struct
 }
 
 static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t principal_id, unsigned scopes,
-                                struct text secret, int64_t deadline_ns)
+                                struct text origins, struct text secret, int64_t deadline_ns)
 {
 	static const struct pg_statement statement = {
 		"key_insert",
-		"INSERT INTO api_key (sha256, principal_id, prefix, scopes) VALUES ($1, $2, $3, $4::integer)"
+		"INSERT INTO api_key (sha256, principal_id, prefix, scopes, origins)"
+		" VALUES ($1, $2, $3, $4::integer, string_to_array($5, ' '))"
 		" ON CONFLICT (sha256) DO NOTHING",
 	};
 	unsigned char sha256[SHA256_DIGEST_LENGTH];
@@ -104,16 +108,40 @@ static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t prin
 	pg_add_int8(&p, principal_id);
 	pg_add_text(&p, prefix);
 	pg_add_int8(&p, scopes);
+	pg_add_text(&p, origins.size ? origins : (struct text){0});
 	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
 	if (!error)
 		PQclear(r);
 	return error;
 }
 
-enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes, const char *secret,
-                        int64_t deadline_ns)
+/* "https://shop.example", "http://localhost:3000", with single blanks between: what browsers send as Origin (RFC 6454). */
+static bool origins_are_valid(struct text origins)
+{
+	while (origins.size) {
+		const char *blank = memchr(origins.data, ' ', origins.size);
+		struct text one = {origins.data, blank ? (size_t)(blank - origins.data) : origins.size};
+		size_t scheme = one.size > 8 && memcmp(one.data, "https://", 8) == 0  ? 8
+		                : one.size > 7 && memcmp(one.data, "http://", 7) == 0 ? 7
+		                                                                      : 0;
+		for (size_t i = scheme; scheme && i < one.size; i++)
+			if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", one.data[i]))
+				scheme = 0;
+		if (!scheme || (blank && origins.size == one.size + 1))
+			return false;
+		origins.data += one.size + (blank != NULL);
+		origins.size -= one.size + (blank != NULL);
+	}
+	return true;
+}
+
+enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
+                        struct text origins, const char *secret, int64_t deadline_ns)
 {
 	if (principal.size == 0 || text_check_free(principal, NAME_BYTES_MAX))
+		return LU_INVALID_FIELD;
+	if (origins.size > KEYRING_ORIGINS_BYTES_MAX || !origins_are_valid(origins) ||
+	    (origins.size && scopes != SCOPE_READ))
 		return LU_INVALID_FIELD;
 	struct arena arena;
 	arena_init(&arena, 0);
@@ -123,7 +151,7 @@ enum lu_error key_store(struct pg *pg, struct text principal, enum channel chann
 	if (!error)
 		error = principal_ensure(pg, &arena, principal, channel, deadline_ns, &id);
 	if (!error)
-		error = key_insert(pg, &arena, id, scopes, text_of(secret), deadline_ns);
+		error = key_insert(pg, &arena, id, scopes, origins, text_of(secret), deadline_ns);
 	if (!error)
 		error = pg_commit(pg, deadline_ns, &sent);
 	if (error)
@@ -133,14 +161,16 @@ enum lu_error key_store(struct pg *pg, struct text principal, enum channel chann
 }
 
 enum lu_error key_create(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
-                         int64_t deadline_ns, char ret_secret[KEY_SECRET_BYTES + 1])
+                         struct text origins, int64_t deadline_ns, char ret_secret[KEY_SECRET_BYTES + 1])
 {
 	/* Letters and digits only, so that a double click selects all of it: 190 bits. */
 	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-	char secret[KEY_SECRET_BYTES + 1] = "lu_";
-	for (size_t i = 3; i < KEY_SECRET_BYTES; i++)
+	char secret[KEY_SECRET_BYTES + 1];
+	strcpy(secret, origins.size ? "lu_pub_" : "lu_");
+	for (size_t i = strlen(secret); i < KEY_SECRET_BYTES; i++)
 		secret[i] = alphabet[random_below(sizeof alphabet - 1)];
-	enum lu_error error = key_store(pg, principal, channel, scopes, secret, deadline_ns);
+	secret[KEY_SECRET_BYTES] = 0;
+	enum lu_error error = key_store(pg, principal, channel, scopes, origins, secret, deadline_ns);
 	if (!error)
 		memcpy(ret_secret, secret, sizeof secret);
 	return error;
@@ -151,7 +181,8 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 {
 	static const struct pg_statement statement = {
 		"key_list",
-		"SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at FROM api_key k, LATERAL"
+		"SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at,"
+		" coalesce(array_to_string(k.origins, ' '), '') FROM api_key k, LATERAL"
 		" (SELECT q.name, q.channel FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
 		" WHERE ($1::text IS NULL OR p.name = $1) ORDER BY p.name, k.created_at",
 	};
@@ -172,6 +203,7 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 			.prefix = pg_get_text(r, i, 3, arena),
 			.created_us = pg_get_time(r, i, 4),
 			.revoked_us = pg_get_time(r, i, 5),
+			.origins = pg_get_text(r, i, 6, arena),
 		};
 	PQclear(r);
 	return LU_OK;

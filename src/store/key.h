@@ -1,4 +1,5 @@
-/* Principals and their API keys. A key is `lu_` and 32 random characters; only its SHA-256 is kept. */
+/* Principals and their API keys. A key is `lu_` and 32 random characters, or `lu_pub_` and 28 for a publishable one; only
+ * its SHA-256 is kept. */
 #ifndef STORE_KEY_H
 #define STORE_KEY_H
 
@@ -14,18 +15,20 @@ struct key_row {
 	unsigned scopes;
 	struct text prefix; /* first characters, to recognise it */
 	int64_t created_us, revoked_us;
+	struct text origins; /* "https://a https://b" of a publishable key; size 0: a secret one */
 };
 
 /* All live keys, for the keyring. */
 enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
                        size_t *ret_count) LU_MUST_CHECK;
 /* Makes the principal if it is new (its channel must agree if it is not: LU_INVALID_FIELD), and a key for it. The
- * secret is shown once. */
+ * secret is shown once. `origins` size 0: a secret key; else a publishable one, whose scopes must be SCOPE_READ, for
+ * pages of these origins, with blanks between: LU_INVALID_FIELD if they are none. */
 enum lu_error key_create(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
-                         int64_t deadline_ns, char ret_secret[KEY_SECRET_BYTES + 1]) LU_MUST_CHECK;
+                         struct text origins, int64_t deadline_ns, char ret_secret[KEY_SECRET_BYTES + 1]) LU_MUST_CHECK;
 /* Stores a given secret (dev writes the same keys at each start); no effect if it is there. */
-enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes, const char *secret,
-                        int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
+                        struct text origins, const char *secret, int64_t deadline_ns) LU_MUST_CHECK;
 enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal /* data NULL: all */,
                        int64_t deadline_ns, struct key_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
 /* Revokes the key with this whole prefix, as key_list() has it, or this whole secret; *ret_count how many (0: none such

@@ -69,7 +69,7 @@ uint64_t keyring_generation(const struct keyring *keyring)
 	return atomic_load_explicit(&keyring->generation, memory_order_acquire);
 }
 
-bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal)
+bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyring_entry *ret_entry)
 {
 	struct keyring_entry wanted;
 	memcpy(wanted.sha256, sha256, sizeof wanted.sha256);
@@ -78,7 +78,7 @@ bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct prin
 	                                        ? bsearch(&wanted, keyring->entries, keyring->count, sizeof wanted, compare)
 	                                        : NULL;
 	if (entry)
-		*ret_principal = entry->principal;
+		*ret_entry = *entry;
 	pthread_rwlock_unlock(&keyring->lock);
 	return entry != NULL;
 }

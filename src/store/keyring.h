@@ -13,9 +13,13 @@
 
 struct keyring;
 
+#define KEYRING_ORIGINS_BYTES_MAX 500
+
 struct keyring_entry {
 	uint8_t sha256[32];
 	struct principal principal;
+	/* "https://a https://b": a publishable key, and where; "" a secret one */
+	char origins[KEYRING_ORIGINS_BYTES_MAX + 1];
 };
 
 struct keyring *keyring_new(void);
@@ -23,7 +27,7 @@ void keyring_free(struct keyring *keyring);
 /* Takes a copy of the entries, swaps it in, raises the generation. */
 void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count);
 uint64_t keyring_generation(const struct keyring *keyring);
-bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal);
+bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyring_entry *ret_entry);
 /* The keys are known to be those of the database until this moment (BOOTTIME ns): (time before the question) + L. */
 void keyring_extend(struct keyring *keyring, int64_t until_ns);
 /* False once that moment is past. Never extended: true. */

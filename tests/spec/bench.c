@@ -288,7 +288,7 @@ static void keys_make(struct bench *b, const char *url)
 		struct text name = text_of(channel_name((enum channel)c));
 		unsigned scopes = c == CHANNEL_ADMIN ? 31 : SCOPE_READ | SCOPE_SELL | SCOPE_ORDERS;
 		snprintf(b->keys[c], sizeof b->keys[c], "lu_%032d", c);
-		if (key_store(pg, name, (enum channel)c, scopes, b->keys[c], deadline_ns))
+		if (key_store(pg, name, (enum channel)c, scopes, (struct text){0}, b->keys[c], deadline_ns))
 			give_up("a key");
 		b->options.keys[c] = b->keys[c];
 	}

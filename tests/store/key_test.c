@@ -23,8 +23,8 @@ static void a_new_key_is_loaded_by_its_hash(void **state)
 	struct pg *owner = owner_session(), *service = session();
 	char secret[KEY_SECRET_BYTES + 1], second[KEY_SECRET_BYTES + 1];
 	int64_t before = keys_version();
-	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_READ | SCOPE_SELL, SOON, secret));
-	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_ADMIN, SOON, second));
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_READ | SCOPE_SELL, (struct text){0}, SOON, secret));
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_ADMIN, (struct text){0}, SOON, second));
 	assert_true(keys_version() > before);
 	assert_int_equal(strlen(secret), KEY_SECRET_BYTES);
 	assert_memory_equal(secret, "lu_", 3);
@@ -52,11 +52,15 @@ static void a_principal_keeps_its_channel(void **state)
 {
 	struct pg *pg = owner_session();
 	char secret[KEY_SECRET_BYTES + 1] = "untouched";
-	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, "lu_given_secret_00000000000000000000", SOON));
-	assert_int_equal(key_create(pg, TEXT("bot"), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
+	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, (struct text){0},
+	                 "lu_given_secret_00000000000000000000", SOON));
+	assert_int_equal(key_create(pg, TEXT("bot"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, secret),
+	                 LU_INVALID_FIELD);
 	assert_string_equal(secret, "untouched");
-	assert_int_equal(key_create(pg, TEXT(""), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
-	assert_int_equal(key_create(pg, TEXT("a\x01"), CHANNEL_WEB, SCOPE_READ, SOON, secret), LU_INVALID_FIELD);
+	assert_int_equal(key_create(pg, TEXT(""), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, secret),
+	                 LU_INVALID_FIELD);
+	assert_int_equal(key_create(pg, TEXT("a\x01"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, secret),
+	                 LU_INVALID_FIELD);
 	assert_int_equal(PQtransactionStatus(pg_conn(pg)), PQTRANS_IDLE);
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.api_key"), 1);
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.principal"), 1);
@@ -67,8 +71,8 @@ static void a_given_secret_is_stored_once(void **state)
 {
 	struct pg *pg = owner_session();
 	for (int i = 0; i < 2; i++)
-		ok(pg, key_store(pg, TEXT("pos"), CHANNEL_POS, SCOPE_READ | SCOPE_SELL, "lu_given_secret_00000000000000000000",
-		                 SOON));
+		ok(pg, key_store(pg, TEXT("pos"), CHANNEL_POS, SCOPE_READ | SCOPE_SELL, (struct text){0},
+		                 "lu_given_secret_00000000000000000000", SOON));
 	size_t count;
 	load(pg, &count);
 	assert_int_equal(count, 1);
@@ -79,8 +83,8 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 {
 	struct pg *pg = owner_session();
 	char keep[KEY_SECRET_BYTES + 1], revoke[KEY_SECRET_BYTES + 1];
-	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, keep));
-	ok(pg, key_create(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, SOON, revoke));
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, keep));
+	ok(pg, key_create(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, (struct text){0}, SOON, revoke));
 	struct key_row *rows;
 	size_t count;
 	ok(pg, key_list(pg, &arena, TEXT("bot"), SOON, &rows, &count));
@@ -107,7 +111,7 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 	assert_int_equal(count, 2);
 	assert_true(rows[0].revoked_us > 0); /* bot stands before site */
 	assert_int_equal(rows[1].revoked_us, 0);
-	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, revoke, SOON));
+	ok(pg, key_store(pg, TEXT("bot"), CHANNEL_TELEGRAM, SCOPE_READ, (struct text){0}, revoke, SOON));
 	load(pg, &count);
 	assert_int_equal(count, 1);
 	pg_free(pg);
@@ -119,8 +123,8 @@ static void a_key_is_revoked_by_the_whole_of_it(void **state)
 {
 	struct pg *pg = owner_session();
 	char keep[KEY_SECRET_BYTES + 1], revoke[KEY_SECRET_BYTES + 1], other[KEY_SECRET_BYTES + 1];
-	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, keep));
-	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, SOON, revoke));
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, keep));
+	ok(pg, key_create(pg, TEXT("site"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, revoke));
 	strcpy(other, revoke);
 	other[KEY_SECRET_BYTES - 1] = other[KEY_SECRET_BYTES - 1] == 'a' ? 'b' : 'a';
 	size_t revoked;
@@ -195,8 +199,8 @@ static void settings_travel_with_the_keys_and_are_changed_one_by_one(void **stat
 {
 	struct pg *owner = owner_session(), *service = session();
 	char secret[KEY_SECRET_BYTES + 1];
-	ok(owner, key_create(owner, TEXT("bazaar"), CHANNEL_MARKETPLACE, SCOPE_SELL, SOON, secret));
-	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_SELL, SOON, secret));
+	ok(owner, key_create(owner, TEXT("bazaar"), CHANNEL_MARKETPLACE, SCOPE_SELL, (struct text){0}, SOON, secret));
+	ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_SELL, (struct text){0}, SOON, secret));
 	static const struct principal_settings none, both = {2, true, 500, 9, 3, 7};
 	struct principal_settings seen = settings_of(owner, TEXT("bazaar"));
 	assert_settings(&seen, &none); /* a new one has no rule and no cap */

@@ -27,23 +27,23 @@ static void a_key_is_found_while_it_is_in_the_table(void **state)
 {
 	struct keyring *keyring = keyring_new();
 	struct keyring_entry entries[KEYS];
-	struct principal principal = {.id = -1};
-	assert_false(keyring_find(keyring, entry_of(1, 1, 0).sha256, &principal));
+	struct keyring_entry found = {.principal.id = -1};
+	assert_false(keyring_find(keyring, entry_of(1, 1, 0).sha256, &found));
 	/* in no order, and some that differ in their last byte only */
 	for (size_t i = 0; i < KEYS; i++)
 		entries[i] = entry_of((uint8_t)(i * 37 % KEYS / 4), (uint8_t)(i * 37 % KEYS % 4), (int64_t)i);
 	keyring_replace(keyring, entries, KEYS);
 	for (size_t i = 0; i < KEYS; i++) {
-		assert_true(keyring_find(keyring, entries[i].sha256, &principal));
-		assert_int_equal(principal.id, i);
+		assert_true(keyring_find(keyring, entries[i].sha256, &found));
+		assert_int_equal(found.principal.id, i);
 	}
-	principal.id = -1;
-	assert_false(keyring_find(keyring, entry_of(0, 200, 0).sha256, &principal));
-	assert_int_equal(principal.id, -1);
+	found.principal.id = -1;
+	assert_false(keyring_find(keyring, entry_of(0, 200, 0).sha256, &found));
+	assert_int_equal(found.principal.id, -1);
 	keyring_replace(keyring, entries, KEYS - 1);
-	assert_false(keyring_find(keyring, entries[KEYS - 1].sha256, &principal));
+	assert_false(keyring_find(keyring, entries[KEYS - 1].sha256, &found));
 	keyring_replace(keyring, NULL, 0);
-	assert_false(keyring_find(keyring, entries[0].sha256, &principal));
+	assert_false(keyring_find(keyring, entries[0].sha256, &found));
 	keyring_free(keyring);
 	keyring_free(NULL);
 }
@@ -82,10 +82,10 @@ static void *look_up(void *context)
 	const struct keyring_entry wanted = entry_of(7, 7, 0);
 	uintptr_t wrong = 0;
 	while (!atomic_load(&swapped)) {
-		struct principal principal = {0};
+		struct keyring_entry found = {0};
 		int64_t generation = (int64_t)keyring_generation(keyring);
 		/* an entry older than the generation read before it would be remembered for ever */
-		if (!keyring_find(keyring, wanted.sha256, &principal) || principal.id < generation)
+		if (!keyring_find(keyring, wanted.sha256, &found) || found.principal.id < generation)
 			wrong++;
 	}
 	return (void *)wrong;
