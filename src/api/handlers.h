@@ -25,7 +25,14 @@ void sku_list(struct request *request);
 void ledger_list(struct request *request);  /* ledger.c */
 void change_list(struct request *request);  /* changes.c */
 void event_stream(struct request *request); /* events.c */
-void health_get(struct request *request);   /* operations.c */
+void webhook_post(struct request *request); /* webhooks.c */
+void webhook_get(struct request *request);
+void webhook_list_get(struct request *request);
+void webhook_remove(struct request *request);
+void webhook_rotate_post(struct request *request);
+void webhook_enable_post(struct request *request);
+void webhook_deliveries(struct request *request);
+void health_get(struct request *request); /* operations.c */
 void ready_get(struct request *request);
 void metrics_get(struct request *request);
 void problem_index_get(struct request *request); /* pages.c */

@@ -12,6 +12,7 @@
 #define GET HTTP_METHOD_GET
 #define POST HTTP_METHOD_POST
 #define PUT HTTP_METHOD_PUT
+#define DELETE HTTP_METHOD_DELETE
 
 // clang-format off
 static const struct route routes[] = {
@@ -38,6 +39,13 @@ static const struct route routes[] = {
 	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
 	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
 	{GET,  "/v1/events",                      SCOPE_READ,  event_stream},
+	{POST, "/v1/webhooks",                    SCOPE_ADMIN, webhook_post},
+	{GET,  "/v1/webhooks",                    SCOPE_ADMIN, webhook_list_get},
+	{GET,  "/v1/webhooks/{id}",               SCOPE_ADMIN, webhook_get},
+	{DELETE, "/v1/webhooks/{id}",             SCOPE_ADMIN, webhook_remove},
+	{POST, "/v1/webhooks/{id}/rotate",        SCOPE_ADMIN, webhook_rotate_post},
+	{POST, "/v1/webhooks/{id}/enable",        SCOPE_ADMIN, webhook_enable_post},
+	{GET,  "/v1/webhooks/{id}/deliveries",    SCOPE_ADMIN, webhook_deliveries},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
 	{POST, "/channels/alexa",                 0,           alexa_post},    /* Amazon's signature */

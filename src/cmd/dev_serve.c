@@ -90,6 +90,8 @@ void dev_serve_environment(const struct config *config, const struct dev_env *en
 	}
 #include "base/config.def"
 #undef X
+	/* On a developer's machine that is where the receivers are. */
+	setenv("LASTUNIT_WEBHOOK_PRIVATE_ADDRESSES", "1", 1);
 	setenv("LASTUNIT_DATABASE_URL", env->database_url, 1);
 	setenv("LASTUNIT_REDIS_URL", env->redis_url, 1);
 	serve_channels(env);

@@ -15,6 +15,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "channels/webhook.h"
 #include "cmd/cmd.h"
 #include "http/auth.h"
 #include "inventory/inventory.h"
@@ -92,6 +93,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	log_weaknesses(inventory_weaknesses(inventory));
 	auth_use(keyring);
 	struct api *api = api_new(config, inventory);
+	struct webhooks *webhooks = webhooks_start(config);
 	struct server *server = server_start(config, api_router(api), api_hooks(api), &server_why);
 	if (server) {
 		printf("ready http://%s\n", server_address(server));
@@ -101,6 +103,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	} else {
 		code = cmd_fail(&manual, EXIT_USAGE, "%s", server_why);
 	}
+	webhooks_stop(webhooks);
 	/* The inventory's threads post their answers to the server's loops: they end before the loops are freed. */
 	inventory_stop(inventory);
 	server_free(server);

@@ -10,20 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Unlike the epoch's identity without the start of the server: numbers go on where they were after a restart. After a
- * failover or a restore to a point in time (another timeline) they may have been given out twice. */
-#define IDENTITY                                                                                          \
-	"hashtextextended(concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),"            \
-	" left(pg_walfile_name(pg_current_wal_lsn()), 8), (SELECT d.oid FROM pg_database d WHERE d.datname =" \
-	" current_database()), 'ledger'::regclass::oid), 0)"
-/* One row: identity, horizon, lag, restored. OFFSET 0 keeps it one row that is made once. */
-#define STATE                                                                                                    \
-	"(SELECT " IDENTITY                                                                                          \
-	" AS identity, h.horizon, coalesce((extract(epoch FROM clock_timestamp() - (SELECT w.at"                     \
-	" FROM ledger w WHERE w.xid >= h.horizon AND w.xid < h.future ORDER BY w.xid, w.sku_id, w.version LIMIT 1))" \
-	" * 1000)::int8, 0) AS lag_ms, EXISTS (SELECT FROM ledger r WHERE r.xid >= h.future) AS restored"            \
-	" FROM (SELECT pg_snapshot_xmin(s) AS horizon, pg_snapshot_xmax(s) AS future FROM pg_current_snapshot() s"   \
-	" OFFSET 0) h OFFSET 0) f"
+#include "store/feed_internal.h"
+
 #define STATE_COLUMNS "f.identity, f.horizon, f.lag_ms, f.restored"
 #define STATE_COLUMN_COUNT 4
 /* xid8 has no cast from bigint: by way of text. */
@@ -115,7 +103,7 @@ static enum lu_error ask(struct pg *pg, struct arena *arena, const struct pg_sta
 
 enum lu_error feed_look(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct feed_state *ret_state)
 {
-	static const struct pg_statement statement = {"feed_look", "SELECT " STATE_COLUMNS " FROM " STATE};
+	static const struct pg_statement statement = {"feed_look", "SELECT " STATE_COLUMNS " FROM " FEED_STATE};
 	struct pg_params p;
 	PGresult *r;
 	pg_params_init(&p, arena);
@@ -140,7 +128,7 @@ enum lu_error feed_page(struct pg *pg, struct arena *arena, const struct feed_po
 	static const struct pg_statement statement = {
 		"feed_page",
 		"SELECT " STATE_COLUMNS ", e.xid, (SELECT k.code FROM sku k WHERE k.id = e.sku_id), " LEDGER_COLUMNS(
-			"e") " FROM " STATE " LEFT JOIN LATERAL (SELECT * FROM ledger l WHERE " BEHIND_AND_SHOWN
+			"e") " FROM " FEED_STATE " LEFT JOIN LATERAL (SELECT * FROM ledger l WHERE " BEHIND_AND_SHOWN
 				 " ORDER BY l.xid, l.sku_id, l.version LIMIT $4) e ON true",
 	};
 	PGresult *r;
@@ -168,7 +156,7 @@ enum lu_error feed_changes(struct pg *pg, struct arena *arena, const struct feed
 		"feed_changes",
 		"SELECT " STATE_COLUMNS
 		", c.xid, c.sku_id, c.version, c.at, c.read, k.code, k.version, k.on_hand, k.reserved,"
-		" k.safety_stock, k.tracked FROM " STATE
+		" k.safety_stock, k.tracked FROM " FEED_STATE
 		" LEFT JOIN LATERAL (SELECT DISTINCT ON (e.sku_id) e.xid, e.sku_id,"
 		" e.version, e.at, count(*) OVER () AS read FROM (SELECT l.xid, l.sku_id, l.version, l.at FROM ledger l"
 		" WHERE " BEHIND_AND_SHOWN

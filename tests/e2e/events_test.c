@@ -204,6 +204,27 @@ static void who_reads_all_changes_slowly_misses_no_state(void **state)
 	while (strcmp(sse_client_string(&stream, "sku"), "EV-MANY-AFTER") != 0);
 }
 
+/* More pages of the feed than one, read one behind the other. */
+static void who_resumes_far_behind_is_told_all_that_was_missed(void **state)
+{
+	static bool seen[MANY + 1];
+	make_many(MANY);
+	shop_expect_get("/v1/changes?cursor=now", 200);
+	char id[128];
+	snprintf(id, sizeof id, "%s", answer_string(&shop_answer, "next"));
+	change_many(MANY, 1);
+	listen_to(&shop, "/v1/events", id);
+	for (int done = 0; done < MANY; done++) {
+		int n;
+		hear();
+		assert_int_equal(sscanf(sse_client_string(&stream, "sku"), "EV-MANY-%d", &n), 1);
+		assert_false(seen[n]);
+		seen[n] = true;
+	}
+	service_create_sku(&shop, "EV-BEHIND", 1);
+	hear_of("EV-BEHIND", 1, 1);
+}
+
 static void who_reads_named_skus_slowly_gets_the_newest_state_of_each(void **state)
 {
 	enum { UPDATES = 60 };
@@ -363,6 +384,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_stream_without_skus_tells_of_all_and_resumes_where_it_was, over),
 		cmocka_unit_test_teardown(an_id_of_another_database_is_told_to_be_forgotten, over),
 		cmocka_unit_test_teardown(who_reads_all_changes_slowly_misses_no_state, over),
+		cmocka_unit_test_teardown(who_resumes_far_behind_is_told_all_that_was_missed, over),
 		cmocka_unit_test_teardown(who_reads_named_skus_slowly_gets_the_newest_state_of_each, over),
 		cmocka_unit_test_teardown(what_waiting_does_not_mend_is_refused_as_everywhere, over),
 		cmocka_unit_test_teardown(one_stream_too_many_is_told_to_come_back, over),

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 /* More bytes behind those that are here. False: the end, or nothing in time. */
 static bool receive(struct sse_client *client)
 {
@@ -74,11 +76,14 @@ static void take_line(struct sse_client *client, char *line)
 
 bool sse_client_next(struct sse_client *client)
 {
+	int64_t until_ns = deadline_in_ms(client->http.timeout_ms); /* comments alone do not count */
 	json_decref(client->data);
 	client->data = NULL;
 	*client->event = 0;
 	while (!client->data) {
 		char *end;
+		if (clock_boottime_ns() > until_ns)
+			return false;
 		while (!(end = client->input_size ? memmem(client->input, client->input_size, "\n\n", 2) : NULL))
 			if (!receive(client))
 				return false;

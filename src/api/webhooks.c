@@ -1,0 +1,418 @@
+/* Webhooks: making, showing, removing, rotating and enabling subscriptions, and what their endpoints refused.
+ *
+ * Happy path: one statement each on a loader's thread. A secret is shown when it is made and never again.
+ * Failure modes: an address that is none, or leads into the service's own network, is 422; an id that is not known 404.
+ */
+#include "store/webhook.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "api/handlers.h"
+#include "base/config.h"
+#include "base/id.h"
+#include "base/text.h"
+#include "channels/webhook_address.h"
+#include "channels/webhook_message.h"
+#include "http/problem.h"
+
+#define URL_BYTES_MAX 2000
+#define GRACE_S (24 * 60 * 60) /* in which the secret before the last is signed with, too */
+
+struct webhook_ask {
+	struct ask ask;
+	struct webhook given;
+	char secret[WEBHOOK_SECRET_BYTES + 1];
+	bool show_secret;
+	int status; /* of the answer, if all is well */
+	bool done;  /* made, found */
+	struct webhook *rows;
+	size_t count;
+	/* deliveries */
+	int64_t after;
+	size_t limit;
+	struct webhook_failure *failures;
+};
+
+/* --- showing --------------------------------------------------------------------------------------------------------- */
+
+static void member(struct json_writer *w, const char *key, struct text text)
+{
+	json_key(w, key);
+	if (text.data)
+		json_put_text(w, text);
+	else
+		json_put_null(w);
+}
+
+static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
+{
+	json_key(w, key);
+	if (unix_us)
+		json_put_time(w, unix_us);
+	else
+		json_put_null(w);
+}
+
+static void render_subscription(struct json_writer *w, const struct webhook *webhook)
+{
+	member(w, "url", webhook->url);
+	json_key(w, "events");
+	json_array_open(w);
+	for (unsigned event = 1; event <= WEBHOOK_EVENTS_ALL; event *= 2)
+		if (webhook->events & event)
+			json_put_string(w, webhook_event_name((enum webhook_event)event));
+	json_array_close(w);
+	json_key(w, "skus");
+	if (webhook->skus) {
+		json_array_open(w);
+		for (size_t i = 0; i < webhook->sku_count; i++)
+			json_put_text(w, webhook->skus[i]);
+		json_array_close(w);
+	} else {
+		json_put_null(w);
+	}
+}
+
+static void render_webhook(struct json_writer *w, const struct webhook *webhook, const char *secret)
+{
+	json_object_open(w);
+	json_key(w, "id");
+	json_put_uuid(w, &webhook->id);
+	render_subscription(w, webhook);
+	json_key(w, "status");
+	json_put_string(w, webhook->disabled.data ? "disabled" : webhook->failing_since_us ? "failing" : "active");
+	member(w, "disabled_because", webhook->disabled);
+	member(w, "last_error", webhook->last_error);
+	json_key(w, "attempts");
+	json_put_int(w, webhook->attempts);
+	member_time(w, "failing_since", webhook->failing_since_us);
+	member_time(w, "next_attempt_at", webhook->next_attempt_us);
+	member_time(w, "delivered_at", webhook->delivered_us);
+	member_time(w, "created_at", webhook->created_us);
+	if (secret) {
+		json_key(w, "secret");
+		json_put_string(w, secret);
+	}
+	json_object_close(w);
+}
+
+/* --- answering ------------------------------------------------------------------------------------------------------- */
+
+static void on_one(struct ask *ask)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)ask; /* its first member */
+	if (!asked->done || asked->count != 1) {
+		problem_reply(ask->request, LU_UNKNOWN_WEBHOOK, (struct text){0});
+		return;
+	}
+	struct json_writer w = json_writer(loop_out(loop_of(ask->request)));
+	render_webhook(&w, asked->rows, asked->show_secret ? asked->secret : NULL);
+	request_add_header(ask->request, "Cache-Control", TEXT("no-store"));
+	request_reply_json(ask->request, asked->status, w.out);
+}
+
+static void on_made(struct ask *ask)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)ask;
+	char id[UUID_TEXT_BYTES + 1];
+	if (!asked->done) {
+		problem_reply(ask->request, LU_INVALID_FIELD,
+		              arena_printf(ask->query.arena, "There are %d webhooks already. Delete one first.", WEBHOOKS_MAX));
+		return;
+	}
+	uuid_format(&asked->given.id, id);
+	request_add_header(ask->request, "Location", arena_printf(ask->query.arena, "/v1/webhooks/%s", id));
+	on_one(ask);
+}
+
+static void on_list(struct ask *ask)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)ask;
+	struct json_writer w = json_writer(loop_out(loop_of(ask->request)));
+	json_object_open(&w);
+	json_key(&w, "items");
+	json_array_open(&w);
+	for (size_t i = 0; i < asked->count; i++)
+		render_webhook(&w, &asked->rows[i], NULL);
+	json_array_close(&w);
+	json_key(&w, "next");
+	json_put_null(&w);
+	json_object_close(&w);
+	request_reply_json(ask->request, 200, w.out);
+}
+
+static void on_deleted(struct ask *ask)
+{
+	if (((struct webhook_ask *)ask)->done)
+		request_reply(ask->request, 204, NULL, (struct text){0});
+	else
+		problem_reply(ask->request, LU_UNKNOWN_WEBHOOK, (struct text){0});
+}
+
+static void on_failures(struct ask *ask)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)ask;
+	if (!asked->done) {
+		problem_reply(ask->request, LU_UNKNOWN_WEBHOOK, (struct text){0});
+		return;
+	}
+	struct json_writer w = json_writer(loop_out(loop_of(ask->request)));
+	bool more = asked->count > asked->limit;
+	size_t count = more ? asked->limit : asked->count;
+	json_object_open(&w);
+	json_key(&w, "items");
+	json_array_open(&w);
+	for (size_t i = 0; i < count; i++) {
+		const struct webhook_failure *failure = &asked->failures[i];
+		json_object_open(&w);
+		member(&w, "message_id", failure->message);
+		member_time(&w, "at", failure->at_us);
+		json_key(&w, "attempts");
+		json_put_int(&w, failure->attempts);
+		member(&w, "error", failure->error);
+		json_key(&w, "body");
+		json_put_raw(&w, failure->body); /* as we made it */
+		json_object_close(&w);
+	}
+	json_array_close(&w);
+	json_key(&w, "next");
+	if (more)
+		json_put_text(&w, arena_printf(ask->query.arena, "%lld", (long long)asked->failures[count - 1].id));
+	else
+		json_put_null(&w);
+	json_object_close(&w);
+	request_reply_json(ask->request, 200, w.out);
+}
+
+/* --- asking, on a loader's thread ------------------------------------------------------------------------------------ */
+
+static enum lu_error read_one(struct webhook_ask *asked, struct pg *pg)
+{
+	return webhook_list(pg, asked->ask.query.arena, &asked->given.id, asked->ask.query.deadline_ns, &asked->rows,
+	                    &asked->count);
+}
+
+static enum lu_error make(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	enum lu_error error = webhook_insert(pg, query->arena, &asked->given, query->deadline_ns, &asked->done);
+	return error || !asked->done ? error : read_one(asked, pg);
+}
+
+static enum lu_error look(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	asked->done = true;
+	return read_one(asked, pg);
+}
+
+static enum lu_error look_at_all(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	return webhook_list(pg, query->arena, NULL, query->deadline_ns, &asked->rows, &asked->count);
+}
+
+static enum lu_error delete (struct query *query, struct pg *pg) {
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	return webhook_delete(pg, &asked->given.id, query->deadline_ns, &asked->done);
+}
+
+static enum lu_error rotate(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	enum lu_error error = webhook_rotate(pg, &asked->given.id, text_of(asked->secret), GRACE_S, query->deadline_ns,
+	                                     &asked->done);
+	return error ? error : read_one(asked, pg);
+}
+
+static enum lu_error enable(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	enum lu_error error = webhook_enable(pg, &asked->given.id, query->deadline_ns, &asked->done);
+	return error ? error : read_one(asked, pg);
+}
+
+static enum lu_error read_failures(struct query *query, struct pg *pg)
+{
+	struct webhook_ask *asked = (struct webhook_ask *)query;
+	enum lu_error error = read_one(asked, pg);
+	asked->done = asked->count == 1;
+	return error ? error
+	             : webhook_failures(pg, query->arena, &asked->given.id, asked->after, asked->limit + 1,
+	                                query->deadline_ns, &asked->failures, &asked->count);
+}
+
+/* --- the body of a new one ------------------------------------------------------------------------------------------- */
+
+static bool refuse(struct request *request, enum lu_error error, struct text detail)
+{
+	problem_reply(request, error, detail);
+	return false;
+}
+
+static bool take_url(struct request *request, const json_t *value, struct webhook *given)
+{
+	if (!json_is_string(value) || !json_string_length(value) || json_string_length(value) > URL_BYTES_MAX)
+		return refuse(request, LU_INVALID_FIELD, TEXT("`url` must be an address of 1 to 2000 bytes."));
+	const char *flaw = webhook_url_flaw(json_string_value(value), loop_of(request)->config->webhook_private_addresses);
+	given->url = json_text(value);
+	return !flaw || refuse(request, LU_INVALID_FIELD, text_of(flaw));
+}
+
+static bool take_events(struct request *request, const json_t *list, struct webhook *given)
+{
+	enum webhook_event event;
+	size_t count = json_array_size(list);
+	if (!count)
+		return refuse(request, LU_INVALID_FIELD, TEXT("`events` must be a list of at least one event."));
+	given->events = 0;
+	for (size_t i = 0; i < count; i++) {
+		const json_t *name = json_array_get(list, i);
+		if (!json_is_string(name) || !webhook_event_parse(json_text(name), &event))
+			return refuse(request, LU_INVALID_FIELD,
+			              arena_printf(request_arena(request),
+			                           "`events[%zu]` must be availability.changed, stock.out or stock.back.", i));
+		given->events |= event;
+	}
+	return true;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return text_compare(*(const struct text *)a, *(const struct text *)b);
+}
+
+/* In order and without twins, as the deliverer searches them. */
+static bool take_skus(struct request *request, const json_t *list, struct webhook *given)
+{
+	size_t count = json_array_size(list);
+	if (!count || count > LU_LOOKUP_MAX)
+		return refuse(request, LU_INVALID_FIELD,
+		              arena_printf(request_arena(request), "`skus` must hold 1 to %d codes; without it, all are meant.",
+		                           LU_LOOKUP_MAX));
+	given->skus = ARENA_ARRAY(request_arena(request), count, struct text);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *sku = json_array_get(list, i);
+		if (!json_is_string(sku) || text_check_sku(json_text(sku)))
+			return refuse(request, LU_INVALID_SKU,
+			              arena_printf(request_arena(request), "`skus[%zu]` is not a SKU code. %s", i,
+			                           lu_error_mend(LU_INVALID_SKU)));
+		given->skus[i] = json_text(sku);
+	}
+	qsort(given->skus, count, sizeof *given->skus, compare_texts);
+	for (size_t i = 0; i < count; i++)
+		if (!i || !text_equal(given->skus[i], given->skus[i - 1]))
+			given->skus[given->sku_count++] = given->skus[i];
+	return true;
+}
+
+static bool take_member(struct request *request, const char *name, const json_t *value, struct webhook *given)
+{
+	if (!strcmp(name, "url"))
+		return take_url(request, value, given);
+	if (!strcmp(name, "events"))
+		return json_is_null(value) || take_events(request, value, given);
+	if (!strcmp(name, "skus"))
+		return json_is_null(value) || take_skus(request, value, given);
+	return refuse(request, LU_INVALID_FIELD,
+	              TEXT("The body has a member that is not known here: `url`, `events` and `skus` are."));
+}
+
+static bool take_body(struct request *request, struct webhook *given)
+{
+	json_t *body, *value;
+	const char *name;
+	if (!take_json(request, true, &body))
+		return false;
+	if (!json_is_object(body))
+		return refuse(request, LU_INVALID_FIELD, TEXT("The body must be an object with a `url`."));
+	json_object_foreach(body, name, value) if (!take_member(request, name, value, given)) return false;
+	return given->url.data || refuse(request, LU_INVALID_FIELD, TEXT("`url` is missing."));
+}
+
+/* --- routes ---------------------------------------------------------------------------------------------------------- */
+
+static struct webhook_ask *ask_new(struct request *request)
+{
+	struct webhook_ask *asked = ARENA_NEW(request_arena(request), struct webhook_ask);
+	asked->status = 200;
+	ask_init(&asked->ask, request);
+	return asked;
+}
+
+/* For the routes with an id in their path. NULL: a problem was replied. */
+static struct webhook_ask *ask_by_id(struct request *request, const char *const *query_names)
+{
+	struct webhook_ask *asked = ask_new(request);
+	return take_query_names(request, query_names) && take_path_id(request, LU_UNKNOWN_WEBHOOK, &asked->given.id) ? asked
+	                                                                                                             : NULL;
+}
+
+static const char *const no_names[] = {NULL};
+
+void webhook_post(struct request *request)
+{
+	struct webhook_ask *asked = ask_new(request);
+	asked->given.events = WEBHOOK_EVENTS_ALL;
+	if (!take_query_names(request, no_names) || !take_body(request, &asked->given))
+		return;
+	asked->given.id = uuid_new();
+	webhook_secret_new(asked->secret);
+	asked->given.secret = text_of(asked->secret);
+	asked->show_secret = true;
+	asked->status = 201;
+	ask_run(&asked->ask, make, on_made);
+}
+
+void webhook_get(struct request *request)
+{
+	struct webhook_ask *asked = ask_by_id(request, no_names);
+	if (asked)
+		ask_run(&asked->ask, look, on_one);
+}
+
+void webhook_list_get(struct request *request)
+{
+	struct webhook_ask *asked = ask_new(request);
+	if (take_query_names(request, no_names))
+		ask_run(&asked->ask, look_at_all, on_list);
+}
+
+void webhook_remove(struct request *request)
+{
+	struct webhook_ask *asked = ask_by_id(request, no_names);
+	if (asked)
+		ask_run(&asked->ask, delete, on_deleted);
+}
+
+void webhook_rotate_post(struct request *request)
+{
+	struct webhook_ask *asked = ask_by_id(request, no_names);
+	if (!asked)
+		return;
+	webhook_secret_new(asked->secret);
+	asked->show_secret = true;
+	ask_run(&asked->ask, rotate, on_one);
+}
+
+void webhook_enable_post(struct request *request)
+{
+	struct webhook_ask *asked = ask_by_id(request, no_names);
+	if (asked)
+		ask_run(&asked->ask, enable, on_one);
+}
+
+void webhook_deliveries(struct request *request)
+{
+	struct webhook_ask *asked = ask_by_id(request, (const char *const[]){"after", "limit", NULL});
+	struct text after;
+	if (!asked || !take_limit(request, &asked->limit))
+		return;
+	if (request_query(request, "after", 0, &after) && (!text_to_int64(after, &asked->after) || asked->after < 0)) {
+		problem_reply(request, LU_INVALID_FIELD, TEXT("The query's `after` must be the `next` of the page before."));
+		return;
+	}
+	ask_run(&asked->ask, read_failures, on_failures);
+}
