@@ -76,6 +76,8 @@ struct decision_input {
 	size_t due_count;
 	struct checkout **checkouts; /* those named by operations; by id */
 	size_t checkout_count;
+	struct order **orders; /* those of ORDER_PUTs that are there, their rows locked; no twins */
+	size_t order_count;
 	struct stored_answer *answers;
 	size_t answer_count;
 	struct holdings *holdings; /* of everybody with a cap who asks to hold, and of nobody else */
@@ -128,6 +130,10 @@ struct decision {
 	size_t new_checkout_count;
 	struct checkout **changed_checkouts; /* cancelled units changed */
 	size_t changed_checkout_count;
+	struct order **new_orders; /* by (principal, number bytes) */
+	size_t new_order_count;
+	struct order **changed_orders; /* another version; the lines may be the same */
+	size_t changed_order_count;
 	struct sku_insert *inserts;
 	size_t insert_count;
 	struct operation **describes; /* SKU_PUTs that give titles or names to a SKU that was there before … */

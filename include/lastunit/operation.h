@@ -25,6 +25,7 @@ enum operation_kind {
 	OPERATION_SKU_PUT,      /* lines[0].sku, sku_change */
 	OPERATION_EXPIRE,       /* target = reservation; the reaper's */
 	OPERATION_REFRESH,      /* lines[0].sku; changes nothing, heals its cell */
+	OPERATION_ORDER_PUT,    /* number, order_version, lines (none: cancelled) */
 };
 
 /* One line of a cart, of an adjustment, of a reservation or a checkout. */
@@ -67,6 +68,24 @@ struct checkout {
 	size_t line_count;
 };
 
+/* A marketplace's order: what one number of a principal has sold by now, as its highest version says. Its lines change
+ * from version to version; no line left: it is cancelled, and stays as a tombstone. */
+struct order {
+	struct uuid id; /* of the number, whatever the version: what its ledger entries name */
+	int64_t principal_id;
+	struct text number;
+	int64_t version;
+	enum channel channel;
+	int64_t created_us, changed_us; /* first and last version taken, by the database's clock */
+	struct order_line {
+		struct text sku;
+		int64_t sku_id;
+		int64_t quantity;
+		int64_t counted; /* units of `quantity` that moved figures: those sold while the SKU was tracked */
+	} * lines;           /* in code order */
+	size_t line_count;
+};
+
 /* PUT /v1/skus: what is given is changed, the rest stays (a new SKU starts with 0, tracked, no titles). */
 struct sku_change {
 	bool on_hand_given, safety_stock_given, tracked_given, titles_given, names_given;
@@ -100,6 +119,7 @@ struct verdict {
 	size_t shortage_count;
 	struct reservation *reservation; /* RESERVE, EXTEND, RELEASE, as that answer showed it */
 	struct checkout *checkout;       /* CHECKOUT, COMMIT, CANCEL, as that answer showed it */
+	struct order *order;             /* ORDER_PUT, as that answer showed it */
 	struct sku_figures *figures;     /* ADJUST, SKU_PUT: after it */
 	size_t figures_count;
 };
@@ -121,6 +141,8 @@ struct operation {
 	struct text caller;    /* RESERVE: which client of the principal asks, for caps; data NULL: none */
 	struct text reason;
 	struct sku_change *sku_change;
+	struct text number; /* ORDER_PUT: with the principal, which order */
+	int64_t order_version;
 	void (*on_done)(struct operation *operation);
 
 	/* the answer */

@@ -14,10 +14,12 @@
 #define LU_KEY_BYTES_MAX 255
 #define LU_REFERENCE_BYTES_MAX 255
 #define LU_CALLER_BYTES_MAX 255
+#define LU_ORDER_NUMBER_BYTES_MAX 255
 #define LU_LINES_MAX 1000 /* lines of one cart */
 #define LU_LOOKUP_MAX 500 /* SKUs of one look-up over HTTP */
 #define LU_QUANTITY_MAX INT64_C(1000000000)
-#define LU_COUNT_MAX INT64_C(1000000000000000) /* 10^15: exact in a double, so in every JSON client */
+#define LU_COUNT_MAX INT64_C(1000000000000000)         /* 10^15: exact in a double, so in every JSON client */
+#define LU_ORDER_VERSION_MAX INT64_C(9007199254740991) /* 2^53 - 1: room for microseconds */
 #define LU_TTL_SECONDS_MAX 86400
 #define LU_HOLD_LIFE_SECONDS_MAX (7 * 86400)
 #define LU_BATCH_OPERATIONS_MAX 256

@@ -164,9 +164,10 @@ static bool take_lines(struct decoding *d, const char *name, const json_t *value
 {
 	struct operation *operation = d->operation;
 	enum line_form form = operation->kind == OPERATION_ADJUST ? LINE_OF_ADJUSTMENT : LINE_OF_CART;
-	size_t count = json_array_size(value); /* 0 for what is no array */
-	if (!count || count > LU_LINES_MAX)
-		return REFUSE(d, LU_INVALID_LINES, "`lines` must be an array of 1 to %d lines.", LU_LINES_MAX);
+	int least = operation->kind == OPERATION_ORDER_PUT ? 0 : 1; /* an order without lines is cancelled */
+	size_t count = json_array_size(value);                      /* 0 for what is no array */
+	if (!json_is_array(value) || count < (size_t)least || count > LU_LINES_MAX)
+		return REFUSE(d, LU_INVALID_LINES, "`lines` must be an array of %d to %d lines.", least, LU_LINES_MAX);
 	operation->lines = ARENA_ARRAY(d->arena, count, struct line);
 	operation->line_count = count;
 	for (size_t i = 0; i < count; i++) {
@@ -201,6 +202,13 @@ static bool take_reason(struct decoding *d, const char *name, const json_t *valu
 static bool take_caller(struct decoding *d, const char *name, const json_t *value)
 {
 	return take_free_text(d, name, value, 1, LU_CALLER_BYTES_MAX, &d->operation->caller);
+}
+
+static bool take_version(struct decoding *d, const char *name, const json_t *value)
+{
+	if (integer_within(value, 0, LU_ORDER_VERSION_MAX, &d->operation->order_version))
+		return true;
+	return REFUSE(d, LU_INVALID_FIELD, "`version` must be a JSON integer from 0 to %" PRId64 ".", LU_ORDER_VERSION_MAX);
 }
 
 static bool take_other(struct decoding *d, const char *name, const json_t *value)
@@ -350,7 +358,9 @@ static const struct field fields[] = {
 	{"operation", ALL, 0, true, take_nothing},
 	{"reservation_id", BY_RESERVATION, BY_RESERVATION, true, take_target},
 	{"checkout_id", BIT(OPERATION_CANCEL), BIT(OPERATION_CANCEL), true, take_target},
-	{"lines", CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_CANCEL), CARTS | BIT(OPERATION_ADJUST), false, take_lines},
+	{"version", BIT(OPERATION_ORDER_PUT), BIT(OPERATION_ORDER_PUT), false, take_version},
+	{"lines", CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_CANCEL) | BIT(OPERATION_ORDER_PUT),
+	 CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_ORDER_PUT), false, take_lines},
 	{"ttl_seconds", BIT(OPERATION_RESERVE) | BIT(OPERATION_EXTEND), 0, false, take_ttl},
 	{"reason", BIT(OPERATION_ADJUST), BIT(OPERATION_ADJUST), false, take_reason},
 	{"reference", CARTS | BIT(OPERATION_ADJUST), 0, false, take_reference},
@@ -386,7 +396,8 @@ static bool refuse_unknown(struct decoding *d, enum body_form form, struct text 
 static bool refuse_missing(struct decoding *d, const struct field *field)
 {
 	if (!strcmp(field->name, "lines"))
-		return REFUSE(d, LU_INVALID_LINES, "`lines` is missing: an array of 1 to %d lines.", LU_LINES_MAX);
+		return REFUSE(d, LU_INVALID_LINES, "`lines` is missing: an array of %d to %d lines.",
+		              d->operation->kind == OPERATION_ORDER_PUT ? 0 : 1, LU_LINES_MAX);
 	return REFUSE(d, LU_INVALID_FIELD, "`%s` is missing.", field->name);
 }
 

@@ -17,6 +17,8 @@ void reservation_list(struct request *request);
 void reservation_commit(struct request *request);
 void reservation_release(struct request *request);
 void reservation_extend(struct request *request);
+void order_put(struct request *request); /* orders.c */
+void order_get(struct request *request);
 void adjustment_post(struct request *request); /* adjustments.c */
 void batch_post(struct request *request);      /* batch.c */
 void sku_put(struct request *request);         /* skus.c */

@@ -220,6 +220,28 @@ void render_reservation(struct json_writer *w, const struct reservation *reserva
 	json_object_close(w);
 }
 
+void render_order(struct json_writer *w, const struct order *order)
+{
+	json_object_open(w);
+	member_text(w, "number", order->number);
+	member_int(w, "version", order->version);
+	member_string(w, "status", order->line_count ? "completed" : "cancelled");
+	json_key(w, "lines");
+	json_array_open(w);
+	for (size_t i = 0; i < order->line_count; i++) {
+		json_object_open(w);
+		member_text(w, "sku", order->lines[i].sku);
+		member_int(w, "quantity", order->lines[i].quantity);
+		json_object_close(w);
+	}
+	json_array_close(w);
+	member_id(w, "id", &order->id);
+	member_time(w, "created_at", order->created_us);
+	member_time(w, "changed_at", order->changed_us);
+	member_string(w, "channel", channel_name(order->channel));
+	json_object_close(w);
+}
+
 void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal)
 {
 	json_object_open(w);
@@ -323,6 +345,10 @@ void render_verdict(struct json_writer *w, const struct operation *operation)
 		return;
 	case OPERATION_ADJUST:
 		render_adjustment(w, verdict, &operation->principal);
+		return;
+	case OPERATION_ORDER_PUT:
+		CHECK(verdict->order);
+		render_order(w, verdict->order);
 		return;
 	case OPERATION_SKU_PUT:
 	case OPERATION_EXPIRE:

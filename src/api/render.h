@@ -28,6 +28,7 @@ void render_reservation(struct json_writer *w, const struct reservation *reserva
 enum reservation_state reservation_state_at(const struct reservation *reservation, int64_t now_us);
 const char *reservation_state_name(enum reservation_state state);
 bool reservation_state_parse(struct text name, enum reservation_state *ret_state) LU_MUST_CHECK;
+void render_order(struct json_writer *w, const struct order *order);
 void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal);
 struct sku_names {
 	const struct text *names;

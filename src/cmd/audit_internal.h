@@ -29,7 +29,7 @@ void audit_progress(struct audit_work *work, const char *what, int64_t count);
 
 /* SKUs and the ledger: RANGE RESERVED ON_HAND BALANCES VERSIONS; fills the tallies. */
 enum lu_error audit_stock(struct audit_work *work) LU_MUST_CHECK;
-/* Reservations, holds and checkouts: HOLDS ENDS SALES OVERDUE. After audit_stock. */
+/* Reservations, holds, checkouts and orders: HOLDS ENDS SALES OVERDUE. After audit_stock. */
 enum lu_error audit_objects(struct audit_work *work) LU_MUST_CHECK;
 /* CELLS. */
 enum lu_error audit_cells(struct audit_work *work) LU_MUST_CHECK;

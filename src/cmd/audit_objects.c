@@ -1,4 +1,4 @@
-/* The audit of reservations, holds and checkouts against the ledger.
+/* The audit of reservations, holds, checkouts and orders against the ledger.
  *
  * Happy path: pages by id; each row is read with its holds, and each of its lines with the entry it names, in one
  * statement. What the ledger said about the id in the first pass must be what the row says: lines, state, cancelled
@@ -43,6 +43,9 @@ static const struct pg_statement checkout_page = {
     "                           AND g.kind = CASE WHEN c.reservation_id IS NULL THEN 2 ELSE 4 END"
     "                           AND g.on_hand_delta = -l.quantity OFFSET 0) AS entry WHERE l.counted)"
     "  FROM lastunit.checkout c WHERE c.id > $1 ORDER BY c.id LIMIT $2"};
+static const struct pg_statement order_page =
+	{"audit_order_page", "SELECT o.id, o.sku_ids, o.quantities, o.counted, " SETTLED(
+							 "o") "  FROM lastunit.orders o WHERE o.id > $1 ORDER BY o.id LIMIT $2"};
 static const struct pg_statement orphan_holds =
 	{"audit_orphan_holds",
      "SELECT h.reservation_id, count(*) OVER () FROM lastunit.hold h"
@@ -51,7 +54,8 @@ static const struct pg_statement objects_missing =
 	{"audit_objects_missing",
      "SELECT o.id FROM unnest($1::uuid[]) AS o(id)"
      " WHERE NOT EXISTS (SELECT FROM lastunit.reservation r WHERE r.id = o.id)"
-     "   AND NOT EXISTS (SELECT FROM lastunit.checkout c WHERE c.id = o.id)"};
+     "   AND NOT EXISTS (SELECT FROM lastunit.checkout c WHERE c.id = o.id)"
+     "   AND NOT EXISTS (SELECT FROM lastunit.orders m WHERE m.id = o.id)"};
 
 _Static_assert(LEDGER_SALE == 2 && LEDGER_RESERVE == 3 && LEDGER_COMMIT == 4, "the statements above spell them out");
 _Static_assert(RESERVATION_ACTIVE == 1, "the statements above spell it out");
@@ -192,9 +196,36 @@ static void checkout_judge(struct audit_work *work, const PGresult *r, int row, 
 		audit_broken(work, AUDIT_SALES, "checkout %s: its cancelled units are not those of the ledger", o.name);
 }
 
+/* What all its versions sold, less what they brought back, is what it has now. */
+static void order_judge(struct audit_work *work, const PGresult *r, int row, struct arena *arena)
+{
+	struct audit_line *line = &work->audit->lines[AUDIT_SALES];
+	struct uuid id = pg_get_uuid(r, row, 0);
+	char name[UUID_TEXT_BYTES + 1];
+	int64_t *sku_ids, *quantities, *counted;
+	size_t count = pg_get_int8s(r, row, 1, arena, &sku_ids);
+	(void)pg_get_int8s(r, row, 2, arena, &quantities);
+	(void)pg_get_int8s(r, row, 3, arena, &counted);
+	bool settled = pg_get_bool(r, row, 4), in_range = true;
+	uint64_t sum = 0;
+	for (size_t i = 0; i < count; i++) {
+		in_range &= quantities[i] > 0 && counted[i] >= 0 && counted[i] <= quantities[i];
+		sum += tally_weight(&work->tallies, sku_ids[i], counted[i]);
+	}
+	line->checked++;
+	line->moving += !settled;
+	uuid_format(&id, name);
+	const struct tally *tally = tally_take(work, &id);
+	if (!in_range)
+		audit_broken(work, AUDIT_SALES, "order %s: more units counted than ordered, or fewer than none", name);
+	else if (settled && tally->sums[TALLY_SALE] - tally->sums[TALLY_CANCEL] != sum)
+		audit_broken(work, AUDIT_SALES, "order %s: its units are not those that the ledger sold and brought back",
+		             name);
+}
+
 typedef void (*judge_function)(struct audit_work *work, const PGresult *r, int row, struct arena *arena);
 
-static enum lu_error pages(struct audit_work *work, const struct pg_statement *statement, bool reservations,
+static enum lu_error pages(struct audit_work *work, const struct pg_statement *statement, const char *what,
                            judge_function judge, int64_t *count)
 {
 	struct uuid after = {0};
@@ -208,7 +239,7 @@ static enum lu_error pages(struct audit_work *work, const struct pg_statement *s
 			params.values[0] = (const char *)&after, params.lengths[0] = sizeof after; /* nil, not NULL */
 		pg_add_int8(&params, PAGE);
 		pg_add_text(&params, arena_printf(&page, "%lld", (long long)work->horizon));
-		if (reservations)
+		if (statement == &reservation_page)
 			pg_add_int8(&params, AUDIT_OVERDUE_S);
 		PGresult *result __attribute__((cleanup(pg_clear))) = NULL;
 		enum lu_error error = audit_query(work, statement, &params, &result);
@@ -221,7 +252,7 @@ static enum lu_error pages(struct audit_work *work, const struct pg_statement *s
 		arena_done(&page);
 		if (error)
 			return error;
-		audit_progress(work, reservations ? "reservations" : "checkouts", *count);
+		audit_progress(work, what, *count);
 	}
 	return LU_OK;
 }
@@ -270,7 +301,7 @@ static enum lu_error entries_without_object(struct audit_work *work)
 			const struct tally *tally = tally_find(&work->tallies, &id);
 			bool sale = tally->entries[TALLY_SALE] || tally->entries[TALLY_CANCEL];
 			audit_broken(work, sale ? AUDIT_SALES : AUDIT_ENDS, "the ledger has entries of %s %s, which does not exist",
-			             sale ? "checkout" : "reservation", name);
+			             sale ? "checkout or order" : "reservation", name);
 		}
 		arena_done(&page);
 		if (error)
@@ -281,9 +312,11 @@ static enum lu_error entries_without_object(struct audit_work *work)
 
 enum lu_error audit_objects(struct audit_work *work)
 {
-	enum lu_error error = pages(work, &reservation_page, true, reservation_judge, &work->audit->reservations);
+	enum lu_error error = pages(work, &reservation_page, "reservations", reservation_judge, &work->audit->reservations);
 	if (!error)
-		error = pages(work, &checkout_page, false, checkout_judge, &work->audit->checkouts);
+		error = pages(work, &checkout_page, "checkouts", checkout_judge, &work->audit->checkouts);
+	if (!error)
+		error = pages(work, &order_page, "orders", order_judge, &work->audit->orders);
 	if (!error)
 		error = holds_without_reservation(work);
 	if (!error)

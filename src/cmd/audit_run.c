@@ -29,7 +29,7 @@ static const struct {
 	[AUDIT_BALANCES] = {"balances", "every entry's balance follows from the one before", "entry", "entries", false},
 	[AUDIT_VERSIONS] = {"versions", "versions are dense, from 1 to the SKU's", "SKU", "SKUs", false},
 	[AUDIT_ENDS] = {"ends", "a reservation has one end, the one it says", "reservation", "reservations", false},
-	[AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "checkout", "checkouts", false},
+	[AUDIT_SALES] = {"sales", "every sale has its entries, every entry its sale", "sale", "sales", false},
 	[AUDIT_OVERDUE] = {"overdue", "no live hold is overdue by more than 5 s", "reservation", "reservations", true},
 	[AUDIT_CELLS] = {"cells", "what the cache would answer is the truth", "cell", "cells", false},
 };
@@ -153,12 +153,13 @@ void audit_print(const struct audit *audit, FILE *out)
 		if (line->broken > (int64_t)line->shown_count)
 			fprintf(out, "           … and %lld more\n", (long long)(line->broken - (int64_t)line->shown_count));
 	}
-	fprintf(out, "%s: %lld %s, %lld ledger %s, %lld %s, %lld %s in %.1f s\n",
+	fprintf(out, "%s: %lld %s, %lld ledger %s, %lld %s, %lld %s, %lld %s in %.1f s\n",
 	        audit_sound(audit) ? "every promise holds" : "A PROMISE IS BROKEN", (long long)audit->skus,
 	        text_plural(audit->skus, "SKU", "SKUs"), (long long)audit->entries,
 	        text_plural(audit->entries, "entry", "entries"), (long long)audit->reservations,
 	        text_plural(audit->reservations, "reservation", "reservations"), (long long)audit->checkouts,
-	        text_plural(audit->checkouts, "checkout", "checkouts"), (double)audit->elapsed_ms / 1000.0);
+	        text_plural(audit->checkouts, "checkout", "checkouts"), (long long)audit->orders,
+	        text_plural(audit->orders, "order", "orders"), (double)audit->elapsed_ms / 1000.0);
 }
 
 void audit_json(const struct audit *audit, struct buffer *out)
@@ -170,8 +171,13 @@ void audit_json(const struct audit *audit, struct buffer *out)
 	const struct {
 		const char *key;
 		int64_t value;
-	} numbers[] = {{"skus", audit->skus},           {"entries", audit->entries}, {"reservations", audit->reservations},
-	               {"checkouts", audit->checkouts}, {"cells", audit->cells},     {"elapsed_ms", audit->elapsed_ms}};
+	} numbers[] = {{"skus", audit->skus},
+	               {"entries", audit->entries},
+	               {"reservations", audit->reservations},
+	               {"checkouts", audit->checkouts},
+	               {"orders", audit->orders},
+	               {"cells", audit->cells},
+	               {"elapsed_ms", audit->elapsed_ms}};
 	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
 		json_key(&json, numbers[i].key);
 		json_put_int(&json, numbers[i].value);

@@ -44,7 +44,7 @@ struct audit_line {
 
 struct audit {
 	struct audit_line lines[AUDIT_CHECKS];
-	int64_t skus, entries, reservations, checkouts, cells;
+	int64_t skus, entries, reservations, checkouts, orders, cells;
 	int64_t elapsed_ms;
 };
 

@@ -3,7 +3,8 @@
  * Happy path: the row's columns tell status, object and times; `detail` is a small JSON object with what is left:
  *
  *   {"shortages": [[sku, requested, available, held, next_release_us]…], "figures": [[sku, version, on_hand, reserved,
- *    safety_stock, tracked]…], "created": true, "cancelled": [units of each line of the checkout], "state": 3,
+ *    safety_stock, tracked]…], "created": true, "order": [number, version, channel, created_us, changed_us, [[sku,
+ *    quantity]…]], "cancelled": [units of each line of the checkout], "state": 3,
  *    "ended_us": …, "text": "…"}
  *
  * Each member is there only if it says something; a plain sale has no detail at all.
@@ -71,6 +72,27 @@ static void put_cancelled(struct json_writer *w, const struct checkout *checkout
 	json_array_close(w);
 }
 
+/* Whole: a later version leaves nothing of it. */
+static void put_order(struct json_writer *w, const struct order *order)
+{
+	json_key(w, "order");
+	json_array_open(w);
+	json_put_text(w, order->number);
+	json_put_int(w, order->version);
+	json_put_int(w, order->channel);
+	json_put_int(w, order->created_us);
+	json_put_int(w, order->changed_us);
+	json_array_open(w);
+	for (size_t i = 0; i < order->line_count; i++) {
+		json_array_open(w);
+		json_put_text(w, order->lines[i].sku);
+		json_put_int(w, order->lines[i].quantity);
+		json_array_close(w);
+	}
+	json_array_close(w);
+	json_array_close(w);
+}
+
 static void put_detail(struct json_writer *w, const struct verdict *verdict)
 {
 	if (verdict->shortage_count)
@@ -83,6 +105,8 @@ static void put_detail(struct json_writer *w, const struct verdict *verdict)
 	}
 	if (verdict->checkout)
 		put_cancelled(w, verdict->checkout);
+	if (verdict->order)
+		put_order(w, verdict->order);
 	if (verdict->reservation && verdict->reservation->state != RESERVATION_ACTIVE) {
 		json_key(w, "state");
 		json_put_int(w, verdict->reservation->state);
@@ -168,12 +192,12 @@ static bool get_int(const json_t *array, size_t i, int64_t *ret_value)
 	return true;
 }
 
-static bool get_sku(struct arena *arena, const json_t *array, struct text *ret_sku)
+static bool get_name(struct arena *arena, const json_t *array, struct text *ret_name)
 {
 	const json_t *value = json_array_get(array, 0);
 	if (!json_is_string(value))
 		return false;
-	*ret_sku = arena_text(arena, json_text(value));
+	*ret_name = arena_text(arena, json_text(value));
 	return true;
 }
 
@@ -186,7 +210,7 @@ static bool get_shortages(struct arena *arena, const json_t *detail, struct verd
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		const json_t *row = json_array_get(rows, i);
 		struct shortage *s = &verdict->shortages[verdict->shortage_count++];
-		if (!get_sku(arena, row, &s->sku) || !get_int(row, 1, &s->requested) || !get_int(row, 2, &s->available) ||
+		if (!get_name(arena, row, &s->sku) || !get_int(row, 1, &s->requested) || !get_int(row, 2, &s->available) ||
 		    !get_int(row, 3, &s->held) || !get_int(row, 4, &s->next_release_us))
 			return false;
 	}
@@ -203,7 +227,7 @@ static bool get_figures(struct arena *arena, const json_t *detail, struct verdic
 		const json_t *row = json_array_get(rows, i), *tracked = json_array_get(row, 5);
 		struct sku_figures *s = &verdict->figures[verdict->figures_count++];
 		struct figures *f = &s->figures;
-		if (!get_sku(arena, row, &s->sku) || !get_int(row, 1, &f->version) || !get_int(row, 2, &f->on_hand) ||
+		if (!get_name(arena, row, &s->sku) || !get_int(row, 1, &f->version) || !get_int(row, 2, &f->on_hand) ||
 		    !get_int(row, 3, &f->reserved) || !get_int(row, 4, &f->safety_stock) || !json_is_boolean(tracked))
 			return false;
 		f->tracked = json_is_true(tracked);
@@ -260,6 +284,31 @@ static bool get_checkout(struct arena *arena, const json_t *detail, const struct
 	return true;
 }
 
+static bool get_order(struct arena *arena, const json_t *detail, const struct idempotency_row *row,
+                      struct verdict *verdict)
+{
+	if (row->kind != OPERATION_ORDER_PUT || !is_ok(row))
+		return true;
+	const json_t *array = json_object_get(detail, "order"), *lines = json_array_get(array, 5);
+	struct order *order = ARENA_NEW(arena, struct order);
+	int64_t channel;
+	*order = (struct order){.id = row->object_id, .principal_id = row->principal_id};
+	if (!get_name(arena, array, &order->number) || !get_int(array, 1, &order->version) ||
+	    !get_int(array, 2, &channel) || !get_int(array, 3, &order->created_us) ||
+	    !get_int(array, 4, &order->changed_us) || !json_is_array(lines))
+		return false;
+	order->channel = (enum channel)channel;
+	order->lines = ARENA_ARRAY(arena, json_array_size(lines), struct order_line);
+	for (size_t i = 0; i < json_array_size(lines); i++) {
+		const json_t *line = json_array_get(lines, i);
+		struct order_line *into = &order->lines[order->line_count++];
+		if (!get_name(arena, line, &into->sku) || !get_int(line, 1, &into->quantity))
+			return false;
+	}
+	verdict->order = order;
+	return true;
+}
+
 static bool get_detail(struct arena *arena, const json_t *detail, struct verdict *verdict)
 {
 	const json_t *text = json_object_get(detail, "text");
@@ -287,7 +336,7 @@ enum lu_error answer_decode(struct arena *arena, const struct idempotency_row *r
 	}
 	bool figures_told = row->kind == OPERATION_ADJUST || row->kind == OPERATION_SKU_PUT;
 	bool read = get_detail(arena, detail, &verdict) && get_reservation(arena, detail, row, reservation, &verdict) &&
-	            get_checkout(arena, detail, row, checkout, &verdict) &&
+	            get_checkout(arena, detail, row, checkout, &verdict) && get_order(arena, detail, row, &verdict) &&
 	            (verdict.error || !figures_told || verdict.figures_count);
 	json_decref(detail);
 	if (!read)

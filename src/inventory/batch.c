@@ -29,6 +29,7 @@
 #include "lastunit/decide.h"
 #include "store/checkout.h"
 #include "store/ledger.h"
+#include "store/order.h"
 #include "store/reservation.h"
 #include "store/sku.h"
 #include "store/tx.h"
@@ -50,7 +51,7 @@ struct attempt {
 	size_t reservation_id_count, checkout_id_count;
 	struct text *lock_codes;
 	size_t lock_code_count;
-	size_t key_count;
+	size_t key_count, order_count;
 	size_t due_limit;
 	bool key_busy; /* another transaction has one of the keys, and did not end in time */
 	bool redis;    /* the epoch is open: cells are marked and published */
@@ -85,9 +86,10 @@ static enum outcome outcome_of(const struct pg *pg)
 	case PG_UNAVAILABLE:
 		return OUTCOME_UNAVAILABLE;
 	case PG_DUPLICATE:
-		/* Another transaction made the key or the SKU first: its answer will be found. */
+		/* Another transaction made the key, the SKU or the order first: it will be found. */
 		if (!strcmp(pg_error(pg)->constraint, "idempotency_key_is_used_once") ||
-		    !strcmp(pg_error(pg)->constraint, "sku_code_is_unique"))
+		    !strcmp(pg_error(pg)->constraint, "sku_code_is_unique") ||
+		    !strcmp(pg_error(pg)->constraint, "orders_number_is_unique"))
 			return OUTCOME_AGAIN;
 		return OUTCOME_CULPRIT;
 	case PG_VIOLATION:
@@ -142,6 +144,7 @@ static void collect(struct attempt *a)
 			add_uuid(a->reservation_ids, &a->reservation_id_count, &op->target);
 		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
 		a->key_count += op->key.size > 0;
+		a->order_count += op->kind == OPERATION_ORDER_PUT;
 	}
 	if (b->extra_count) /* memcpy from NULL is undefined even for nothing */
 		memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
@@ -177,6 +180,8 @@ static void send_begin_and_lock(struct attempt *a)
 	sku_lock_send(a->pg, a->arena, a->lock_codes, a->lock_code_count, skip ? SKU_LOCK_SKIP : SKU_LOCK_WAIT);
 	if (skip)
 		sku_exist_send(a->pg, a->arena, a->lock_codes, a->lock_code_count);
+	if (a->order_count)
+		order_lock_send(a->pg, a->arena, a->batch->operations, a->batch->count);
 	/* Statements of their own, behind the locks: each sees what was committed while we waited (B05). */
 	if (a->reservation_id_count)
 		reservation_read_send(a->pg, a->arena, a->reservation_ids, a->reservation_id_count);
@@ -208,6 +213,8 @@ static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *
 	}
 	if (a->batch->lock == LOCK_SKIP &&
 	    (error = sku_exist_take(pg, deadline, a->arena, &ret->existing, &ret->existing_count)))
+		return error;
+	if (a->order_count && (error = order_lock_take(pg, deadline, a->arena, &a->input.orders, &a->input.order_count)))
 		return error;
 	if (a->reservation_id_count &&
 	    (error = reservation_read_take(pg, deadline, a->arena, &a->input.reservations, &a->input.reservation_count)))
@@ -434,6 +441,10 @@ static void send_writes(struct attempt *a)
 		checkout_insert_send(a->pg, a->arena, d->new_checkouts, d->new_checkout_count);
 	if (d->changed_checkout_count)
 		checkout_change_send(a->pg, a->arena, d->changed_checkouts, d->changed_checkout_count);
+	if (d->new_order_count)
+		order_insert_send(a->pg, a->arena, d->new_orders, d->new_order_count);
+	if (d->changed_order_count)
+		order_change_send(a->pg, a->arena, d->changed_orders, d->changed_order_count);
 	if (d->entry_count)
 		ledger_insert_send(a->pg, a->arena, d->entries, d->entry_count);
 }
@@ -460,6 +471,10 @@ static enum lu_error take_writes(struct attempt *a)
 		error = checkout_insert_take(pg, deadline);
 	if (!error && d->changed_checkout_count)
 		error = checkout_change_take(pg, deadline);
+	if (!error && d->new_order_count)
+		error = order_insert_take(pg, deadline);
+	if (!error && d->changed_order_count)
+		error = order_change_take(pg, deadline, d->changed_order_count);
 	if (!error && d->entry_count)
 		error = ledger_insert_take(pg, deadline);
 	return error;
@@ -525,7 +540,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 	const struct decision *d = &a->decision;
 	bool anything = d->answer_count || d->changed_count || d->insert_count || d->describe_count ||
 	                d->new_reservation_count || d->reservation_change_count || d->new_checkout_count ||
-	                d->changed_checkout_count || d->entry_count;
+	                d->changed_checkout_count || d->new_order_count || d->changed_order_count || d->entry_count;
 	int64_t intend_deadline = redis_deadline(a);
 	enum cell_reply intent = CELL_OK;
 	if (a->redis && marks->count)

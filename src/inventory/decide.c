@@ -8,7 +8,7 @@
  * that disagrees with them is the fault of that hold alone and stays as it is.
  *
  * decide_cart.c: CHECKOUT, RESERVE. decide_caps.c: how much may be held. decide_end.c: how holds end, COMMIT, RELEASE, EXTEND, EXPIRE. decide_stock.c:
- * CANCEL, ADJUST, SKU_PUT, REFRESH.
+ * CANCEL, ADJUST, SKU_PUT, REFRESH. decide_order.c: ORDER_PUT.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -346,6 +346,10 @@ static void run_init(struct run *run, const struct decision_input *input)
 	run->changed_holds = ARENA_ARRAY(arena, input->reservation_count + input->due_count, struct hold *);
 	run->new_reservations = ARENA_ARRAY(arena, operations, struct reservation *);
 	run->new_checkouts = ARENA_ARRAY(arena, operations, struct checkout *);
+	size_t orders = 0;
+	for (size_t i = 0; i < operations; i++)
+		orders += input->operations[i]->kind == OPERATION_ORDER_PUT;
+	run->orders = ARENA_ARRAY(arena, orders, struct numbered);
 }
 
 static void operation_decide(struct run *run, struct operation *op)
@@ -382,6 +386,9 @@ static void operation_decide(struct run *run, struct operation *op)
 		return;
 	case OPERATION_REFRESH:
 		decide_refresh(run, op);
+		return;
+	case OPERATION_ORDER_PUT:
+		decide_order_put(run, op);
 		return;
 	}
 	CHECK(false); /* an operation has a kind */
@@ -482,6 +489,7 @@ struct decision decide(const struct decision_input *input)
 	};
 	list_rows(&run, &decision);
 	list_objects(&run, &decision);
+	list_orders(&run, &decision);
 	list_answers(&run, &keys, &decision);
 	return decision;
 }

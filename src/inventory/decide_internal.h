@@ -34,6 +34,15 @@ struct sale {
 	bool changed;
 };
 
+/* One number of one principal in this run. */
+struct numbered {
+	int64_t principal_id;
+	struct text number;
+	const struct order *order; /* as found, then as it shall be; NULL: there is none */
+	bool stored;               /* a row is there */
+	bool changed;
+};
+
 /* Whose ledger entry it is. */
 struct author {
 	enum channel channel;
@@ -49,6 +58,8 @@ struct run {
 	struct hold *holds;        /* as input->reservations */
 	struct sale *sales;        /* as input->checkouts */
 	struct holdings *holdings; /* as input->holdings; what this batch holds is added */
+	struct numbered *orders;   /* those that operations before this one named, and this one */
+	size_t order_count;
 	bool due_listed;
 	bool needs_more;
 	struct text *locks_needed;
@@ -127,5 +138,9 @@ void decide_cancel(struct run *run, struct operation *operation);
 void decide_adjust(struct run *run, struct operation *operation);
 void decide_sku_put(struct run *run, struct operation *operation);
 void decide_refresh(struct run *run, struct operation *operation);
+void decide_order_put(struct run *run, struct operation *operation);
+
+/* decide_order.c: what became of orders, for the decision */
+void list_orders(struct run *run, struct decision *decision);
 
 #endif

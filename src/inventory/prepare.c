@@ -30,6 +30,7 @@ static enum lu_error line_check(enum operation_kind kind, const struct line *lin
 	case OPERATION_CHECKOUT:
 	case OPERATION_RESERVE:
 	case OPERATION_CANCEL:
+	case OPERATION_ORDER_PUT:
 		return line->quantity >= 1 && line->quantity <= LU_QUANTITY_MAX ? LU_OK : LU_INVALID_QUANTITY;
 	case OPERATION_ADJUST:
 		return line->quantity >= (line->set ? 0 : -LU_COUNT_MAX) && line->quantity <= LU_COUNT_MAX
@@ -60,6 +61,7 @@ static enum lu_error line_count_check(const struct operation *operation)
 	case OPERATION_ADJUST:
 		return operation->line_count >= 1 && operation->line_count <= LU_LINES_MAX ? LU_OK : LU_INVALID_LINES;
 	case OPERATION_CANCEL:
+	case OPERATION_ORDER_PUT:
 		return operation->line_count <= LU_LINES_MAX ? LU_OK : LU_INVALID_LINES;
 	case OPERATION_SKU_PUT:
 	case OPERATION_REFRESH:
@@ -169,6 +171,11 @@ static void fingerprint(struct operation *operation)
 	hash_text(hash, operation->reference);
 	hash_text(hash, operation->reason);
 	hash_sku_change(hash, operation->sku_change);
+	if (operation->kind ==
+	    OPERATION_ORDER_PUT) { /* of this kind alone: keys stored before there were orders still match */
+		hash_text(hash, operation->number);
+		hash_int(hash, operation->order_version);
+	}
 	unsigned size = 0;
 	CHECK(EVP_DigestFinal_ex(hash, operation->fingerprint, &size) == 1 && size == sizeof operation->fingerprint);
 	EVP_MD_CTX_free(hash);
@@ -242,21 +249,26 @@ static uint64_t sku_claim(struct text sku)
 	return text_hash(sku) | 1;
 }
 
+static uint64_t of_principal(const struct operation *operation, struct text name)
+{
+	return text_hash(name) ^ (uint64_t)operation->principal.id * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 /* Even, so that a key never meets a SKU of the same bytes. */
 static void add_key_claim(struct operation *operation)
 {
 	if (operation->key.size)
-		operation->claims[operation->claim_count++] = (text_hash(operation->key) ^ (uint64_t)operation->principal.id *
-		                                                                               UINT64_C(0x9e3779b97f4a7c15)) &
-		                                              ~UINT64_C(1);
+		operation->claims[operation->claim_count++] = of_principal(operation, operation->key) & ~UINT64_C(1);
 }
 
 void operation_claim(struct operation *operation)
 {
-	operation->claims = ARENA_ARRAY(operation->arena, operation->sku_count + 1, uint64_t);
+	operation->claims = ARENA_ARRAY(operation->arena, operation->sku_count + 2, uint64_t);
 	operation->claim_count = 0;
 	for (size_t i = 0; i < operation->sku_count; i++)
 		operation->claims[operation->claim_count++] = sku_claim(operation->skus[i]);
+	if (operation->kind == OPERATION_ORDER_PUT) /* versions of one order in the order in which they came */
+		operation->claims[operation->claim_count++] = of_principal(operation, operation->number) | 1;
 	add_key_claim(operation);
 }
 

@@ -1,8 +1,9 @@
 /* Preparing an operation for the queue: merged and sorted lines, fingerprint, SKUs concerned, claims.
  *
  * Pure but for the random id and key. The fingerprint is the SHA-256 of the decoded operation (kind, target, other,
- * lines merged and sorted, ttl, reference, reason, sku change), not of bytes, each field with its length before it, so
- * that no two operations read alike. Thread: any. */
+ * lines merged and sorted, ttl, reference, reason, sku change, an order's number and version), not of bytes, each field
+ * with its length before it, so that no two operations read alike. `caller` is not in it: it says for whom, not what, and
+ * whoever signs in between two tries of one cart has not asked for another. Thread: any. */
 #ifndef INVENTORY_PREPARE_H
 #define INVENTORY_PREPARE_H
 
@@ -15,7 +16,8 @@ enum lu_error operation_prepare(struct operation *operation) LU_MUST_CHECK;
 bool operation_needs_resolving(const struct operation *operation);
 /* Adds the SKUs of an object's lines to those concerned. */
 void operation_add_skus(struct operation *operation, const struct line *lines, size_t count);
-/* Hashes of the SKUs concerned (odd) and of (principal, key) (even): what the queue keeps apart. Last step before the
+/* Hashes of the SKUs concerned and of an order's (principal, number) (odd: what shares them keeps its order), and of
+ * (principal, key) (even): what the queue keeps apart. Last step before the
  * queue. */
 void operation_claim(struct operation *operation);
 /* A stranger holds the row of this one of its SKUs: from now on it claims that SKU and its key alone, so that nobody who

@@ -42,6 +42,19 @@ struct checkout *verdict_checkout(struct arena *arena, const struct checkout *ch
 	return copy;
 }
 
+struct order *verdict_order(struct arena *arena, const struct order *order)
+{
+	struct order *copy = ARENA_NEW(arena, struct order);
+	*copy = *order;
+	copy->number = verdict_text(arena, order->number);
+	copy->lines = ARENA_ARRAY(arena, order->line_count, struct order_line);
+	for (size_t i = 0; i < order->line_count; i++) {
+		copy->lines[i] = order->lines[i];
+		copy->lines[i].sku = verdict_text(arena, order->lines[i].sku);
+	}
+	return copy;
+}
+
 struct verdict verdict_copy(struct arena *arena, const struct verdict *verdict)
 {
 	struct verdict copy = *verdict;
@@ -60,5 +73,7 @@ struct verdict verdict_copy(struct arena *arena, const struct verdict *verdict)
 		copy.reservation = verdict_reservation(arena, verdict->reservation);
 	if (verdict->checkout)
 		copy.checkout = verdict_checkout(arena, verdict->checkout);
+	if (verdict->order)
+		copy.order = verdict_order(arena, verdict->order);
 	return copy;
 }

@@ -10,6 +10,7 @@
 struct text verdict_text(struct arena *arena, struct text text);
 struct reservation *verdict_reservation(struct arena *arena, const struct reservation *reservation);
 struct checkout *verdict_checkout(struct arena *arena, const struct checkout *checkout);
+struct order *verdict_order(struct arena *arena, const struct order *order);
 struct verdict verdict_copy(struct arena *arena, const struct verdict *verdict);
 
 #endif

@@ -180,6 +180,33 @@ static void a_reserved_count_without_its_hold_is_seen(void **state)
 	               "reserved", "B: reserved 2, live holds 1, the ledger sums up to 1");
 }
 
+/* Two versions: 3 of B sold, 2 of them brought back. */
+#define ORDER_ENTRIES                                                                                   \
+	"UPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 4, version = 4 WHERE code = 'B';"    \
+	"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after," \
+	"  reserved_after, operation_id, channel) VALUES"                                                   \
+	" (2, 3, 2, -3, 0, 2, 1, '00000000-0000-7000-8000-000000000020', 5),"                               \
+	" (2, 4, 7, 2, 0, 4, 1, '00000000-0000-7000-8000-000000000020', 5);"
+#define ORDER(quantities, counted)                                                                                         \
+	ORDER_ENTRIES                                                                                                          \
+	"INSERT INTO lastunit.orders (id, created_at, changed_at, principal_id, version, channel, number, sku_ids,"            \
+	"  quantities, counted) VALUES ('00000000-0000-7000-8000-000000000020', now(), now(), 1, 2, 5, 'N', '{2}'," quantities \
+	", " counted ")"
+
+static void an_order_has_what_its_versions_sold_and_did_not_bring_back(void **state)
+{
+	int code;
+	json_t *audit = audit_after(ORDER("'{4}'", "'{1}'"), &code);
+	assert_int_equal(code, 0);
+	assert_int_equal(json_integer_value(json_object_get(audit, "orders")), 1);
+	json_decref(audit);
+	assert_seen_by(ORDER("'{4}'", "'{2}'"), "sales",
+	               "order 00000000-0000-7000-8000-000000000020: its units are not those that the ledger sold");
+	assert_seen_by(ORDER("'{1}'", "'{2}'"), "sales", "more units counted than ordered");
+	assert_seen_by(ORDER_ENTRIES, "sales",
+	               "entries of checkout or order 00000000-0000-7000-8000-000000000020, which does not exist");
+}
+
 static void a_hold_that_is_missing_too_many_or_different_is_seen(void **state)
 {
 	assert_seen_by("DELETE FROM lastunit.hold WHERE sku_id = 2", "reserved holds",
@@ -250,7 +277,7 @@ static void a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen(void
 	assert_seen_by("UPDATE lastunit.checkout SET cancelled = '{3}' WHERE reservation_id IS NULL", "sales",
 	               "more units cancelled than sold");
 	assert_seen_by("DELETE FROM lastunit.checkout WHERE reservation_id IS NULL", "sales",
-	               "entries of checkout 00000000-0000-7000-8000-000000000010, which does not exist");
+	               "entries of checkout or order 00000000-0000-7000-8000-000000000010, which does not exist");
 }
 
 static void a_hold_that_nobody_expires_is_a_warning(void **state)
@@ -534,6 +561,7 @@ int main(void)
 		cmocka_unit_test(an_oversold_row_is_seen),
 		cmocka_unit_test(a_count_that_the_ledger_does_not_explain_is_seen),
 		cmocka_unit_test(a_reserved_count_without_its_hold_is_seen),
+		cmocka_unit_test(an_order_has_what_its_versions_sold_and_did_not_bring_back),
 		cmocka_unit_test(a_hold_that_is_missing_too_many_or_different_is_seen),
 		cmocka_unit_test(a_balance_that_does_not_follow_is_seen_though_the_sum_is_right),
 		cmocka_unit_test(a_version_that_is_missing_is_seen),

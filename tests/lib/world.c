@@ -129,6 +129,21 @@ struct world_sale *world_sale(struct world *w, struct uuid id)
 	return NULL;
 }
 
+static size_t order_place(const struct world *w, int64_t principal_id, struct text number)
+{
+	size_t i = 0;
+	while (i < w->order_count &&
+	       (w->orders[i]->principal_id != principal_id || !text_equal(w->orders[i]->number, number)))
+		i++;
+	return i;
+}
+
+const struct order *world_order(const struct world *w, struct principal principal, const char *number)
+{
+	size_t i = order_place(w, principal.id, text_of(number));
+	return i < w->order_count ? w->orders[i] : NULL;
+}
+
 struct text world_ledger(struct world *w, char code)
 {
 	struct text all = TEXT("");
@@ -264,6 +279,41 @@ static void apply_objects(struct world *w, const struct decision *d)
 	}
 }
 
+static void check_order(struct world *w, const struct order *o)
+{
+	assert_int_equal(o->changed_us, w->now_us);
+	for (size_t i = 0; i < o->line_count; i++) {
+		assert_true(i == 0 || text_compare(o->lines[i - 1].sku, o->lines[i].sku) < 0);
+		assert_int_equal(o->lines[i].sku_id, sku_of(w, o->lines[i].sku)->row.id);
+		assert_in_range(o->lines[i].quantity, 1, LU_QUANTITY_MAX);
+		assert_in_range(o->lines[i].counted, 0, o->lines[i].quantity);
+	}
+}
+
+static void apply_orders(struct world *w, const struct decision *d)
+{
+	for (size_t i = 0; i < d->new_order_count; i++) {
+		const struct order *o = d->new_orders[i];
+		assert_true(i == 0 || d->new_orders[i - 1]->principal_id < o->principal_id ||
+		            (d->new_orders[i - 1]->principal_id == o->principal_id &&
+		             text_compare(d->new_orders[i - 1]->number, o->number) < 0));
+		assert_int_equal(order_place(w, o->principal_id, o->number), w->order_count); /* it was not there */
+		assert_in_range(w->order_count, 0, sizeof w->orders / sizeof w->orders[0] - 1);
+		check_order(w, o);
+		w->orders[w->order_count++] = verdict_order(w->arena, o);
+	}
+	for (size_t i = 0; i < d->changed_order_count; i++) {
+		const struct order *o = d->changed_orders[i];
+		size_t place = order_place(w, o->principal_id, o->number);
+		assert_in_range(place, 0, w->order_count - 1);
+		assert_true(o->version > w->orders[place]->version);
+		assert_true(uuid_equal(&o->id, &w->orders[place]->id));
+		assert_int_equal(o->created_us, w->orders[place]->created_us);
+		check_order(w, o);
+		w->orders[place] = verdict_order(w->arena, o);
+	}
+}
+
 static void apply_answers(struct world *w, const struct decision *d)
 {
 	for (size_t i = 0; i < d->answer_count; i++) {
@@ -364,6 +414,20 @@ static void find_objects(struct world *w, struct inputs *in)
 		struct world_sale *s = world_sale(w, sale_ids[i]);
 		if (s)
 			in->input.checkouts[in->input.checkout_count++] = verdict_checkout(arena, &s->row);
+	}
+}
+
+static void find_orders(struct world *w, struct inputs *in)
+{
+	in->input.orders = ARENA_ARRAY(in->input.arena, w->order_count, struct order *);
+	for (size_t place = 0; place < w->order_count; place++) {
+		bool wanted = false;
+		for (size_t i = 0; i < in->input.operation_count; i++) {
+			const struct operation *op = in->input.operations[i];
+			wanted |= op->kind == OPERATION_ORDER_PUT && order_place(w, op->principal.id, op->number) == place;
+		}
+		if (wanted)
+			in->input.orders[in->input.order_count++] = verdict_order(in->input.arena, w->orders[place]);
 	}
 }
 
@@ -520,6 +584,7 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 	size_t limit = w->due_limit;
 	find_skus(w, &in);
 	find_objects(w, &in);
+	find_orders(w, &in);
 	find_answers(w, &in);
 	find_holdings(w, &in);
 	struct decision d = decide_and_compare(&in);
@@ -546,6 +611,7 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 	}
 	apply_rows(w, &d);
 	apply_objects(w, &d);
+	apply_orders(w, &d);
 	apply_answers(w, &d);
 	arena_done(&arena);
 	check_invariants(w);
@@ -619,6 +685,16 @@ struct verdict *by_id(struct world *w, enum operation_kind kind, struct principa
 {
 	struct operation *op = world_operation(w, kind, principal, NULL);
 	op->target = target;
+	world_run(w, op);
+	return &op->verdict;
+}
+
+struct verdict *order(struct world *w, struct principal principal, const char *number, int64_t version,
+                      const char *lines)
+{
+	struct operation *op = world_operation(w, OPERATION_ORDER_PUT, principal, lines);
+	op->number = text_of(number);
+	op->order_version = version;
 	world_run(w, op);
 	return &op->verdict;
 }

@@ -43,6 +43,8 @@ struct world {
 	struct world_hold *holds;
 	struct world_sale *sales;
 	size_t hold_count, hold_room, sale_count, sale_room;
+	struct order *orders[16]; /* whole, in `arena` */
+	size_t order_count;
 	struct idempotency_row answers[64];
 	size_t answer_count;
 	struct ledger_entry ledger[WORLD_LEDGER_MAX]; /* the newest */
@@ -66,6 +68,8 @@ struct figures *world_figures(struct world *world, char code);
 struct uuid world_id(uint64_t number);
 struct world_hold *world_hold(struct world *world, struct uuid id);
 struct world_sale *world_sale(struct world *world, struct uuid id);
+/* NULL: none. */
+const struct order *world_order(const struct world *world, struct principal principal, const char *number);
 /* All entries kept of one SKU, oldest first: "sale -1 0, reserve 0 +1". */
 struct text world_ledger(struct world *world, char code);
 
@@ -82,6 +86,9 @@ enum lu_error world_run(struct world *world, struct operation *operation);
 struct verdict *sell(struct world *world, struct principal principal, const char *lines);
 struct verdict *hold(struct world *world, struct principal principal, const char *lines, int64_t ttl_s);
 struct verdict *by_id(struct world *world, enum operation_kind kind, struct principal principal, struct uuid target);
+/* lines NULL: none. */
+struct verdict *order(struct world *world, struct principal principal, const char *number, int64_t version,
+                      const char *lines);
 struct verdict *adjust(struct world *world, char code, int64_t delta);
 void expect_figures(struct world *world, char code, int64_t on_hand, int64_t reserved);
 #define expect_error(verdict, expected) assert_string_equal(lu_error_code((verdict)->error), lu_error_code(expected))

@@ -12,6 +12,7 @@
 #include "store/idempotency.h"
 #include "store/key.h"
 #include "store/ledger.h"
+#include "store/order.h"
 #include "store/rows.h"
 
 /* Runs every statement of the store once, on whatever is there, so that it is prepared and planned. */
@@ -46,6 +47,11 @@ static void prepare_all(struct pg *pg)
 	reservation_change_send(pg, &arena, NULL, 0);
 	checkout_insert_send(pg, &arena, NULL, 0);
 	checkout_change_send(pg, &arena, checkouts, 1);
+	struct order order = {.id = id, .number = code}, *orders[] = {&order};
+	struct operation put = {.kind = OPERATION_ORDER_PUT, .principal.id = number, .number = code}, *puts[] = {&put};
+	order_lock_send(pg, &arena, puts, 1);
+	order_insert_send(pg, &arena, NULL, 0);
+	order_change_send(pg, &arena, orders, 1);
 	ledger_insert_send(pg, &arena, NULL, 0);
 	sent(pg);
 	ended(pg);
@@ -66,6 +72,8 @@ static void prepare_all(struct pg *pg)
 		ok(pg, reservation_page(pg, &arena, &filters[i], SOON, &reservations, &count));
 	struct checkout **sold;
 	ok(pg, checkout_page(pg, &arena, code, 0, NULL, 5, SOON, &sold, &count));
+	struct order *found;
+	ok(pg, order_read(pg, &arena, number, code, SOON, &found));
 	ok(pg, ledger_page(pg, &arena, code, 0, 5, SOON, &ledger, &count, &known));
 	ok(pg, idempotency_prune(pg, 5, SOON, &count));
 	const struct feed_position behind = {.xid = number};
@@ -182,7 +190,7 @@ static void check_pages(struct pg *pg)
 /* n SKUs, each with a reservation that is live, one that has ended, a sale, an entry and a key. */
 static void fill(int from, int to)
 {
-	char sql[3000];
+	char sql[4000];
 	snprintf(
 		sql, sizeof sql,
 		"INSERT INTO lastunit.sku (code, on_hand, writer) SELECT 'sku-' || n, 100, gen_random_uuid()"
@@ -199,6 +207,8 @@ static void fill(int from, int to)
 		"INSERT INTO lastunit.checkout (id, created_at, principal_id, reservation_id, channel, reference, sku_ids, quantities,"
 		"  counted, versions, cancelled) SELECT id, now(), 1, id, 1, 'r' || n, ARRAY[n::bigint], '{1}', '{t}', '{1}', '{0}'"
 		"  FROM made;"
+		"INSERT INTO lastunit.orders (id, created_at, changed_at, principal_id, version, channel, number, sku_ids,"
+		"  quantities, counted) SELECT id, now(), now(), 1, n, 5, 'o' || n, ARRAY[n::bigint], '{1}', '{1}' FROM made;"
 		"INSERT INTO lastunit.ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after, kind,"
 		"  channel) SELECT n, 1, 1, 0, 1, 0, 1, 1 FROM made;"
 		"INSERT INTO lastunit.idempotency (principal_id, at, kind, key, fingerprint, status, detail)"

@@ -234,6 +234,39 @@ static void the_fingerprint_stays_what_it_is(void **state)
 
 /* --- keys, SKUs, claims ------------------------------------------------------------------------------------------------------ */
 
+static struct operation *order_put(const char *number, int64_t version)
+{
+	struct operation *op = MAKE(ORDER_PUT, LINE("A", 1));
+	op->number = text_of(number);
+	op->order_version = version;
+	return op;
+}
+
+static void an_order_is_its_number_and_its_version(void **state)
+{
+	assert_true(same_fingerprint(order_put("N", 1), order_put("N", 1)));
+	assert_false(same_fingerprint(order_put("N", 1), order_put("N", 2)));
+	assert_false(same_fingerprint(order_put("N", 1), order_put("M", 1)));
+	/* Versions of one order keep their order in the queue, though they may share no SKU; a batch may take several. */
+	struct operation *op = make(OPERATION_ORDER_PUT, 0, NULL), *other = make(OPERATION_ORDER_PUT, 0, NULL);
+	op->number = other->number = TEXT("N");
+	other->principal.id = 2;
+	assert_int_equal(operation_prepare(op), LU_OK);
+	assert_int_equal(operation_prepare(other), LU_OK);
+	operation_claim(op);
+	operation_claim(other);
+	assert_int_equal(op->claim_count, 1);
+	assert_int_equal(op->claims[0] & 1, 1);
+	assert_true(op->claims[0] != other->claims[0]);
+}
+
+static void for_whom_it_is_asked_is_not_what_is_asked(void **state)
+{
+	struct operation *op = MAKE(RESERVE, LINE("A", 1));
+	op->caller = TEXT("chat 7");
+	assert_true(same_fingerprint(op, MAKE(RESERVE, LINE("A", 1))));
+}
+
 static void a_put_without_a_key_gets_one_of_ours(void **state)
 {
 	(void)state;
@@ -321,6 +354,8 @@ int main(void)
 		CASE(the_same_operation_has_the_same_fingerprint),
 		CASE(every_field_changes_the_fingerprint),
 		CASE(the_fingerprint_stays_what_it_is),
+		CASE(an_order_is_its_number_and_its_version),
+		CASE(for_whom_it_is_asked_is_not_what_is_asked),
 		CASE(a_put_without_a_key_gets_one_of_ours),
 		CASE(skus_of_objects_join_without_twins),
 		CASE(claims_are_the_skus_then_the_key),

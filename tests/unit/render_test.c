@@ -237,6 +237,31 @@ static void a_ledger_entry_has_the_columns_of_the_table(void **state)
 		"\"at\":\"2026-11-29T12:00:00.000Z\"}");
 }
 
+static void an_order_shows_what_it_has_now(void **state)
+{
+	struct order_line lines[] = {{TEXT("A"), 1, 3, 2}, {TEXT("B"), 2, 1, 1}};
+	struct order order = {.id = id(),
+	                      .number = TEXT("N-1"),
+	                      .version = 7,
+	                      .channel = CHANNEL_MARKETPLACE,
+	                      .created_us = NOON_US,
+	                      .changed_us = NOON_US + S,
+	                      .lines = lines,
+	                      .line_count = 2};
+	struct json_writer w = fresh();
+	render_order(&w, &order);
+	assert_out(
+		"{\"number\":\"N-1\",\"version\":7,\"status\":\"completed\",\"lines\":[{\"sku\":\"A\",\"quantity\":3},"
+		"{\"sku\":\"B\",\"quantity\":1}],\"id\":\"" ID
+		"\",\"created_at\":\"2026-11-29T12:00:00.000Z\",\"changed_at\":\"2026-11-29T12:00:01.000Z\","
+		"\"channel\":\"marketplace\"}");
+	order.line_count = 0;
+	w = fresh();
+	render_order(&w, &order);
+	buffer_add_char(&out, 0);
+	assert_non_null(strstr(out.data, "\"status\":\"cancelled\",\"lines\":[],"));
+}
+
 static void an_adjustment_shows_each_row_after_it(void **state)
 {
 	struct sku_figures rows[] = {{TEXT("A"), {.version = 2, .on_hand = 9, .reserved = 3, .tracked = true}}};
@@ -311,6 +336,7 @@ int main(void)
 		cmocka_unit_test(states_have_one_name_each),
 		cmocka_unit_test(a_sku_shows_its_row),
 		cmocka_unit_test(a_ledger_entry_has_the_columns_of_the_table),
+		cmocka_unit_test(an_order_shows_what_it_has_now),
 		cmocka_unit_test(an_adjustment_shows_each_row_after_it),
 		cmocka_unit_test(a_status_follows_the_deed_and_the_refusal),
 		cmocka_unit_test(a_refusal_says_with_numbers_how_to_mend_it),

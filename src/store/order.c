@@ -1,0 +1,239 @@
+/* Orders: locked, read, made, changed.
+ *
+ * Happy path: a batch locks the rows of the numbers it was told, behind its SKU locks, and writes each new version in one
+ * statement for all. Failure modes: two transactions that make the same number: the second INSERT waits for the first and
+ * fails by 23505, and its batch runs again and finds the row. A row count that is not what was locked is a bug: CHECKed.
+ * How the statements stay index scans: sku.c.
+ */
+#include "store/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "store/lines.h"
+
+#define COLUMNS(table)                                                                                  \
+	table ".id, " table ".principal_id, " table ".number, " table ".version, " table ".channel, " table \
+		  ".created_at, " table ".changed_at, " table ".sku_ids, " table ".quantities, " table          \
+		  ".counted, " LINES_CODES(table)
+
+static struct order *order_get(const PGresult *r, int row, struct arena *arena)
+{
+	struct order *order = ARENA_NEW(arena, struct order);
+	*order = (struct order){
+		.id = pg_get_uuid(r, row, 0),
+		.principal_id = pg_get_int(r, row, 1),
+		.number = pg_get_text(r, row, 2, arena),
+		.version = pg_get_int(r, row, 3),
+		.channel = (enum channel)pg_get_int(r, row, 4),
+		.created_us = pg_get_time(r, row, 5),
+		.changed_us = pg_get_time(r, row, 6),
+	};
+	int64_t *sku_ids, *quantities, *counted;
+	struct text *codes;
+	order->line_count = pg_get_int8s(r, row, 7, arena, &sku_ids);
+	CHECK(pg_get_int8s(r, row, 8, arena, &quantities) == order->line_count);
+	CHECK(pg_get_int8s(r, row, 9, arena, &counted) == order->line_count);
+	CHECK(pg_get_texts(r, row, 10, arena, &codes) == order->line_count);
+	order->lines = ARENA_ARRAY(arena, order->line_count, struct order_line);
+	for (size_t i = 0; i < order->line_count; i++)
+		order->lines[i] = (struct order_line){codes[i], sku_ids[i], quantities[i], counted[i]};
+	return order;
+}
+
+/* --- locking ------------------------------------------------------------------------------------------------------ */
+
+static int by_number(const void *left, const void *right)
+{
+	const struct operation *a = *(struct operation *const *)left, *b = *(struct operation *const *)right;
+	if (a->principal.id != b->principal.id)
+		return a->principal.id < b->principal.id ? -1 : 1;
+	return text_compare(a->number, b->number);
+}
+
+void order_lock_send(struct pg *pg, struct arena *arena, struct operation *const *operations, size_t count)
+{
+	/* The rows come out of the index one by one, in the order asked, and are locked as they come (I3). */
+	static const struct pg_statement statement = {
+		"order_lock",
+		"SELECT " COLUMNS("o") " FROM unnest($1, $2) AS u(principal_id, number), LATERAL (SELECT * FROM orders k"
+		" WHERE k.principal_id = u.principal_id AND k.number = u.number OFFSET 0 FOR UPDATE) o",
+	};
+	struct operation **puts = ARENA_ARRAY(arena, count, struct operation *);
+	size_t put_count = 0, kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (operations[i]->kind == OPERATION_ORDER_PUT)
+			puts[put_count++] = operations[i];
+	if (put_count)
+		qsort(puts, put_count, sizeof *puts, by_number);
+	int64_t *principals = ARENA_ARRAY(arena, put_count, int64_t);
+	struct text *numbers = ARENA_ARRAY(arena, put_count, struct text);
+	for (size_t i = 0; i < put_count; i++) {
+		if (i > 0 && by_number(&puts[i - 1], &puts[i]) == 0)
+			continue;
+		principals[kept] = puts[i]->principal.id;
+		numbers[kept++] = puts[i]->number;
+	}
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_int8s(&p, principals, sizeof *principals, kept);
+	pg_add_texts(&p, numbers, sizeof *numbers, kept);
+	pg_pipe_add(pg, &statement, &p);
+}
+
+enum lu_error order_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct order ***ret_orders,
+                              size_t *ret_count)
+{
+	PGresult *r;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_count = (size_t)PQntuples(r);
+	*ret_orders = ARENA_ARRAY(arena, *ret_count, struct order *);
+	for (int i = 0; i < PQntuples(r); i++)
+		(*ret_orders)[i] = order_get(r, i, arena);
+	PQclear(r);
+	return LU_OK;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+/* Rows in one piece, their lines behind one another, each with its first and last (lines.h has the why). */
+struct gathered {
+	struct order *rows;
+	int16_t *channels;
+	int64_t *firsts, *lasts;
+	struct order_line *lines;
+	size_t line_count;
+};
+
+static struct gathered gather(struct arena *arena, struct order *const *rows, size_t count)
+{
+	struct gathered g = {
+		.rows = ARENA_ARRAY(arena, count + 1, struct order),
+		.channels = ARENA_ARRAY(arena, count, int16_t),
+		.firsts = ARENA_ARRAY(arena, count, int64_t),
+		.lasts = ARENA_ARRAY(arena, count, int64_t),
+	};
+	size_t line_count = 0;
+	for (size_t i = 0; i < count; i++)
+		line_count += rows[i]->line_count;
+	g.lines = ARENA_ARRAY(arena, line_count + 1, struct order_line);
+	for (size_t i = 0; i < count; i++) {
+		g.rows[i] = *rows[i];
+		g.channels[i] = (int16_t)rows[i]->channel;
+		g.firsts[i] = (int64_t)g.line_count + 1;
+		if (rows[i]->line_count)
+			memcpy(g.lines + g.line_count, rows[i]->lines, rows[i]->line_count * sizeof *g.lines);
+		g.line_count += rows[i]->line_count;
+		g.lasts[i] = (int64_t)g.line_count;
+	}
+	return g;
+}
+
+static void add_lines(struct pg_params *p, const struct gathered *g, size_t count)
+{
+	pg_add_int8s(p, g->firsts, sizeof *g->firsts, count);
+	pg_add_int8s(p, g->lasts, sizeof *g->lasts, count);
+	pg_add_int8s(p, &g->lines->sku_id, sizeof *g->lines, g->line_count);
+	pg_add_int8s(p, &g->lines->quantity, sizeof *g->lines, g->line_count);
+	pg_add_int8s(p, &g->lines->counted, sizeof *g->lines, g->line_count);
+}
+
+void order_insert_send(struct pg *pg, struct arena *arena, struct order *const *rows, size_t count)
+{
+	static const struct pg_statement statement = {
+		"order_insert",
+		"INSERT INTO orders (id, principal_id, number, version, created_at, changed_at, channel, sku_ids, quantities,"
+		" counted)"
+		" SELECT u.id, u.principal_id, u.number, u.version, u.created_at, u.changed_at, u.channel,"
+		" ($10)[u.first:u.last], ($11)[u.first:u.last], ($12)[u.first:u.last]"
+		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) WITH ORDINALITY AS u(id, principal_id, number, version,"
+		" created_at, changed_at, channel, first, last, n) ORDER BY u.n",
+	};
+	struct gathered g = gather(arena, rows, count);
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_uuids(&p, &g.rows->id, sizeof *g.rows, count);
+	pg_add_int8s(&p, &g.rows->principal_id, sizeof *g.rows, count);
+	pg_add_texts(&p, &g.rows->number, sizeof *g.rows, count);
+	pg_add_int8s(&p, &g.rows->version, sizeof *g.rows, count);
+	pg_add_times(&p, &g.rows->created_us, sizeof *g.rows, count);
+	pg_add_times(&p, &g.rows->changed_us, sizeof *g.rows, count);
+	pg_add_int2s(&p, g.channels, sizeof *g.channels, count);
+	add_lines(&p, &g, count);
+	pg_pipe_add(pg, &statement, &p);
+}
+
+enum lu_error order_insert_take(struct pg *pg, int64_t deadline_ns)
+{
+	return pg_pipe_take_done(pg, deadline_ns);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct order *x = *(struct order *const *)a, *y = *(struct order *const *)b;
+	return memcmp(x->id.bytes, y->id.bytes, sizeof x->id.bytes);
+}
+
+void order_change_send(struct pg *pg, struct arena *arena, struct order *const *rows, size_t count)
+{
+	/* width_bucket in the sorted ids: sku_update has the trick. */
+	static const struct pg_statement statement = {
+		"order_change",
+		"UPDATE orders o SET version = ($2)[width_bucket(o.id, $1)], changed_at = ($3)[width_bucket(o.id, $1)],"
+		" channel = ($4)[width_bucket(o.id, $1)],"
+		" sku_ids = ($7)[($5)[width_bucket(o.id, $1)]:($6)[width_bucket(o.id, $1)]],"
+		" quantities = ($8)[($5)[width_bucket(o.id, $1)]:($6)[width_bucket(o.id, $1)]],"
+		" counted = ($9)[($5)[width_bucket(o.id, $1)]:($6)[width_bucket(o.id, $1)]] WHERE o.id = ANY($1)",
+	};
+	struct order **sorted = ARENA_ARRAY(arena, count + 1, struct order *);
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = rows[i];
+	if (count > 0)
+		qsort(sorted, count, sizeof *sorted, by_id);
+	struct gathered g = gather(arena, sorted, count);
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_uuids(&p, &g.rows->id, sizeof *g.rows, count);
+	pg_add_int8s(&p, &g.rows->version, sizeof *g.rows, count);
+	pg_add_times(&p, &g.rows->changed_us, sizeof *g.rows, count);
+	pg_add_int2s(&p, g.channels, sizeof *g.channels, count);
+	add_lines(&p, &g, count);
+	pg_pipe_add(pg, &statement, &p);
+}
+
+enum lu_error order_change_take(struct pg *pg, int64_t deadline_ns, size_t count)
+{
+	PGresult *r;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
+	if (error)
+		return error;
+	CHECK(strtoull(PQcmdTuples(r), NULL, 10) == count);
+	PQclear(r);
+	return LU_OK;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+enum lu_error order_read(struct pg *pg, struct arena *arena, int64_t principal_id, struct text number,
+                         int64_t deadline_ns, struct order **ret_order)
+{
+	static const struct pg_statement statement = {
+		"order_read",
+		"SELECT " COLUMNS("o") " FROM orders o WHERE o.principal_id = $1 AND o.number = $2",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_int8(&p, principal_id);
+	pg_add_text(&p, number);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_order = PQntuples(r) ? order_get(r, 0, arena) : NULL;
+	PQclear(r);
+	return LU_OK;
+}

@@ -1,0 +1,197 @@
+/* Orders of marketplaces: locked, made, changed, read. */
+#include "store/order.h"
+#include "store/rows.h"
+
+static struct operation *named(int64_t principal_id, const char *number)
+{
+	struct operation *op = ARENA_NEW(&arena, struct operation);
+	op->kind = OPERATION_ORDER_PUT;
+	op->principal.id = principal_id;
+	op->number = text_of(number);
+	return op;
+}
+
+static struct order *new_order(int64_t principal_id, const char *number, int64_t version, const int64_t *sku_ids,
+                               size_t count)
+{
+	struct order *o = ARENA_NEW(&arena, struct order);
+	int64_t now_us = clock_unix_us();
+	*o = (struct order){
+		.id = next_id(),
+		.principal_id = principal_id,
+		.number = text_of(number),
+		.version = version,
+		.channel = CHANNEL_MARKETPLACE,
+		.created_us = now_us,
+		.changed_us = now_us,
+		.lines = ARENA_ARRAY(&arena, count, struct order_line),
+		.line_count = count,
+	};
+	for (size_t i = 0; i < count; i++)
+		o->lines[i] = (struct order_line){{0}, sku_ids[i], (int64_t)i + 3, (int64_t)i + 1};
+	return o;
+}
+
+static void insert(struct pg *pg, struct order *const *rows, size_t count)
+{
+	order_insert_send(pg, &arena, rows, count);
+	sent(pg);
+	ok(pg, order_insert_take(pg, SOON));
+	ended(pg);
+}
+
+static void change(struct pg *pg, struct order *const *rows, size_t count)
+{
+	order_change_send(pg, &arena, rows, count);
+	sent(pg);
+	ok(pg, order_change_take(pg, SOON, count));
+	ended(pg);
+}
+
+static struct order *read(struct pg *pg, int64_t principal_id, const char *number)
+{
+	struct order *o;
+	ok(pg, order_read(pg, &arena, principal_id, text_of(number), SOON, &o));
+	return o;
+}
+
+static void an_order_is_read_back_as_it_was_written(void **state)
+{
+	struct pg *pg = session();
+	int64_t ids[] = {make_sku("A", 1), make_sku("B", 1), make_sku("C", 1)};
+	struct order *rows[] = {new_order(7, "N-1", 0, ids, 3), new_order(7, "N-2", LU_ORDER_VERSION_MAX, ids, 0),
+	                        new_order(8, "N-1", 5, ids + 1, 1)};
+	insert(pg, rows, 3);
+	struct order *o = read(pg, 7, "N-1");
+	assert_uuid(o->id, rows[0]->id);
+	assert_text(o->number, "N-1");
+	assert_int_equal(o->version, 0);
+	assert_int_equal(o->channel, CHANNEL_MARKETPLACE);
+	assert_int_equal(o->created_us, rows[0]->created_us);
+	assert_int_equal(o->line_count, 3);
+	assert_text(o->lines[2].sku, "C");
+	assert_int_equal(o->lines[2].quantity, 5);
+	assert_int_equal(o->lines[2].counted, 3);
+	o = read(pg, 7, "N-2"); /* a tombstone */
+	assert_int_equal(o->version, LU_ORDER_VERSION_MAX);
+	assert_int_equal(o->line_count, 0);
+	assert_text(read(pg, 8, "N-1")->lines[0].sku, "B");
+	assert_null(read(pg, 8, "N-2"));
+	assert_null(read(pg, 7, "n-1"));
+	pg_free(pg);
+}
+
+/* Lines of different lengths, and none, in one statement: each row must get its own. */
+static void many_are_changed_at_once_and_each_gets_its_lines(void **state)
+{
+	struct pg *pg = session();
+	int64_t ids[] = {make_sku("A", 1), make_sku("B", 1), make_sku("C", 1)};
+	struct order *rows[] = {new_order(7, "1", 1, ids, 1), new_order(7, "2", 1, ids, 3), new_order(7, "3", 1, ids, 0),
+	                        new_order(7, "4", 1, ids + 2, 1)};
+	insert(pg, rows, 4);
+	struct order *next[4];
+	static const size_t counts[] = {3, 0, 2, 1};
+	for (size_t i = 0; i < 4; i++) {
+		next[i] = new_order(7, "", 2 + (int64_t)i, ids, counts[i]);
+		next[i]->id = rows[i]->id;
+		next[i]->changed_us += 5;
+	}
+	struct order *mixed[] = {next[2], next[0], next[3], next[1]};
+	change(pg, mixed, 4);
+	for (size_t i = 0; i < 4; i++) {
+		char number[] = {(char)('1' + i), 0};
+		struct order *o = read(pg, 7, number);
+		assert_int_equal(o->version, 2 + i);
+		assert_int_equal(o->line_count, counts[i]);
+		assert_int_equal(o->created_us, rows[i]->created_us);
+		assert_int_equal(o->changed_us, next[i]->changed_us);
+		for (size_t n = 0; n < counts[i]; n++) {
+			assert_int_equal(o->lines[n].sku_id, ids[n]);
+			assert_int_equal(o->lines[n].quantity, n + 3);
+		}
+	}
+	pg_free(pg);
+}
+
+static struct order **locked(struct pg *pg, struct operation *const *operations, size_t count, size_t *ret_count)
+{
+	struct order **rows;
+	order_lock_send(pg, &arena, operations, count);
+	sent(pg);
+	ok(pg, order_lock_take(pg, SOON, &arena, &rows, ret_count));
+	ended(pg);
+	return rows;
+}
+
+static void orders_are_locked_once_each_in_the_order_of_their_numbers(void **state)
+{
+	struct pg *pg = session(), *other = session();
+	int64_t ids[] = {make_sku("A", 1)};
+	struct order *rows[] = {new_order(7, "Z", 1, ids, 1), new_order(7, "a", 1, ids, 1), new_order(8, "A", 1, ids, 0)};
+	insert(pg, rows, 3);
+	struct operation *cart = named(7, "Z");
+	cart->kind = OPERATION_CHECKOUT; /* whatever it carries, it names no order */
+	struct operation *ops[] = {named(8, "A"), named(7, "a"), named(7, "none"), named(7, "Z"), named(7, "a"), cart};
+	size_t count;
+	ok(pg, pg_command(pg, "BEGIN", SOON));
+	struct order **found = locked(pg, ops, 6, &count);
+	assert_int_equal(count, 3);
+	assert_text(found[0]->number, "Z"); /* by bytes */
+	assert_text(found[1]->number, "a");
+	assert_int_equal(found[2]->principal_id, 8);
+	/* Locked: another cannot have it … */
+	ok(other, pg_command(other, "BEGIN", SOON));
+	ok(other, pg_command(other, "SET LOCAL lock_timeout = '50ms'", SOON));
+	order_lock_send(other, &arena, &ops[1], 1);
+	sent(other);
+	assert_int_not_equal(order_lock_take(other, SOON, &arena, &found, &count), LU_OK);
+	assert_string_equal(pg_error(other)->sqlstate, "55P03");
+	assert_int_equal(pg_error(other)->class, PG_RETRY);
+	(void)!pg_pipe_end(other, SOON);
+	pg_rollback(other, SOON);
+	/* … and a cart is not locked by what it carries. */
+	ok(other, pg_command(other, "BEGIN", SOON));
+	locked(other, &ops[5], 1, &count);
+	assert_int_equal(count, 0);
+	pg_rollback(other, SOON);
+	pg_rollback(pg, SOON);
+	pg_free(pg);
+	pg_free(other);
+}
+
+static void a_number_is_made_once_whoever_comes_second_is_told_by_name(void **state)
+{
+	struct pg *pg = session();
+	struct order *rows[] = {new_order(7, "N", 1, NULL, 0), new_order(7, "N", 2, NULL, 0)};
+	insert(pg, rows, 1);
+	order_insert_send(pg, &arena, &rows[1], 1);
+	sent(pg);
+	assert_int_equal(order_insert_take(pg, SOON), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_DUPLICATE);
+	assert_string_equal(pg_error(pg)->constraint, "orders_number_is_unique");
+	(void)!pg_pipe_end(pg, SOON);
+	pg_free(pg);
+}
+
+static void the_service_changes_versions_and_lines_and_nothing_else(void **state)
+{
+	static const char *const refused[] = {"UPDATE orders SET number = 'x'", "UPDATE orders SET principal_id = 1",
+	                                      "UPDATE orders SET created_at = now()", "DELETE FROM orders",
+	                                      "TRUNCATE orders"};
+	struct pg *pg = session();
+	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+		assert_int_equal(pg_command(pg, refused[i], SOON), LU_INTERNAL);
+		assert_string_equal(pg_error(pg)->sqlstate, "42501");
+	}
+	pg_free(pg);
+}
+
+static const struct CMUnitTest tests[] = {
+	STORE_TEST(an_order_is_read_back_as_it_was_written),
+	STORE_TEST(many_are_changed_at_once_and_each_gets_its_lines),
+	STORE_TEST(orders_are_locked_once_each_in_the_order_of_their_numbers),
+	STORE_TEST(a_number_is_made_once_whoever_comes_second_is_told_by_name),
+	STORE_TEST(the_service_changes_versions_and_lines_and_nothing_else),
+};
+
+STORE_MAIN(tests)
