@@ -5,8 +5,8 @@
  * its principal is remembered. Otherwise hash the key, ask the keyring, remember.
  * Failure modes: two Authorization fields: LU_MALFORMED_REQUEST; no key, another scheme, an unknown key:
  * LU_UNAUTHORIZED; a scope is missing: LU_FORBIDDEN. The keyring is not fresh: the key may have been revoked, so
- * LU_DATABASE_UNAVAILABLE; only what merely reads goes on, because its handler knows whether it may answer without
- * PostgreSQL, and nothing it does lasts.
+ * LU_DATABASE_UNAVAILABLE, and the server asks again until the keys were read; only what merely reads goes on, because
+ * its handler knows whether it may answer without PostgreSQL, and nothing it does lasts.
  */
 #include "http/auth.h"
 
@@ -145,7 +145,7 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 		return LU_MALFORMED_REQUEST;
 	}
 	/* Before the look-up: neither that a key is known nor that it is not means anything then. */
-	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
+	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring, request->complete_ns))
 		return LU_DATABASE_UNAVAILABLE;
 	error = find_principal(request, value, ret_why);
 	return error ? error : check_scopes(request, scopes, ret_why);
@@ -156,7 +156,7 @@ enum lu_error auth_as(struct request *request, struct text key, unsigned scopes,
 	uint8_t sha256[32];
 	struct keyring_entry entry;
 	*ret_why = "";
-	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring))
+	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring, request->complete_ns))
 		return LU_DATABASE_UNAVAILABLE;
 	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
 	if (!keyring_find(the_keyring, sha256, &entry)) {

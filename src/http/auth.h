@@ -1,6 +1,7 @@
 /* Who asks: `Authorization: Bearer lu_…` → principal, through the keyring (store/keyring.h). Called by the server
  * before a handler whose route needs scopes: 400 malformed_request (two fields), 401 unauthorized, 403 forbidden
- * (naming the scope), 503 database_unavailable (the keyring is not fresh and the route does more than read). A
+ * (naming the scope), 503 database_unavailable (the keyring is not fresh and the route does more than read; the server
+ * asks again for half of the request's time before it says so). A
  * connection remembers its last key while the keyring's generation stands, so a kept-alive client is hashed once.
  */
 #ifndef HTTP_AUTH_H

@@ -53,6 +53,7 @@ struct request {
 	const struct stream_hooks *stream; /* of a streamed answer */
 	struct loop_arena *arena;          /* NULL: no request is open */
 	struct http_head head;
+	const struct route *route;
 	struct text path;
 	struct query query;
 	struct text params[ROUTE_PARAMS_MAX];
@@ -63,6 +64,7 @@ struct request {
 	enum lu_error json_error;
 	bool json_read;
 	const char *json_why;
+	bool parked; /* at least once */
 	bool authorized;
 	bool key_in_address; /* as ?key=, which is no parameter of the handler then */
 	struct principal principal;
@@ -96,6 +98,7 @@ struct connection {
 	LIST_ENTRY(connection) all;
 	LIST_ENTRY(connection) due;
 	LIST_ENTRY(connection) resumable;
+	STAILQ_ENTRY(connection) parked;
 	int64_t deadline_ns;
 	int64_t due_tick; /* of its slot in the wheel; 0: hangs in none */
 
@@ -147,7 +150,9 @@ void request_open(struct connection *connection);
 void request_discard(struct request *request);
 /* The head of an answer; size -1: its length is not known, it ends with the connection. */
 void request_write_head(struct request *request, struct buffer *out, int status, const char *type, int64_t size);
-/* Route, key, parameters, handler. The request is complete. */
+/* Route, parameters, key, handler. The request is complete. */
 void request_dispatch(struct request *request);
+/* Key, handler: again for one that was parked. */
+void request_admit(struct request *request);
 
 #endif

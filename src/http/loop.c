@@ -1,7 +1,7 @@
 /* One event loop.
  *
  * Happy path: loop_main() calls the hook loop_start, dispatches events until the loop has drained, calls loop_stop.
- * A tick of LOOP_TICK_MS turns the wheel, renews the Date line and watches the drain.
+ * A tick of LOOP_TICK_MS turns the wheel, admits those that were parked, renews the Date line and watches the drain.
  * Failure modes: a request that no handler ever answers keeps a draining loop for drain_timeout_ms and once more the
  * request's own deadline; then the loop ends without it, logs that, and its memory is left alone, since the answer
  * may still be posted.
@@ -147,6 +147,22 @@ void loop_resume(struct server_loop *loop, struct connection *connection)
 	event_add(loop->resume_event, &(struct timeval){0});
 }
 
+void loop_park(struct server_loop *loop, struct connection *connection)
+{
+	STAILQ_INSERT_TAIL(&loop->parked, connection, parked);
+}
+
+/* In the order in which they came; who still cannot be judged is parked again, behind this round. */
+static void admit_parked(struct server_loop *loop)
+{
+	struct connection_queue round = STAILQ_HEAD_INITIALIZER(round);
+	STAILQ_CONCAT(&round, &loop->parked);
+	for (struct connection *connection; (connection = STAILQ_FIRST(&round));) {
+		STAILQ_REMOVE_HEAD(&round, parked);
+		request_admit(&connection->request);
+	}
+}
+
 static void on_mail(evutil_socket_t fd, short what, void *context)
 {
 	struct server_loop *loop = context;
@@ -199,6 +215,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 	loop_read_clock(loop);
 	renew_date(loop);
 	turn_wheel(loop);
+	admit_parked(loop);
 	if (loop->server->listener_paused && loop == loop->server->loops) {
 		loop->server->listener_paused = false;
 		if (loop->server->listener)
@@ -212,6 +229,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 bool loop_init(struct server_loop *loop, struct server *server)
 {
 	*loop = (struct server_loop){.server = server};
+	STAILQ_INIT(&loop->parked);
 	mailbox_init(&loop->mailbox);
 	struct event_config *config = event_config_new();
 	CHECK(config);

@@ -29,6 +29,7 @@
 struct connection;
 struct evconnlistener;
 LIST_HEAD(connection_list, connection);
+STAILQ_HEAD(connection_queue, connection);
 
 /* The settings of config.def that concern a connection, in nanoseconds. */
 struct server_times {
@@ -55,7 +56,8 @@ struct server_loop {
 	struct connection_list wheel[LOOP_SLOTS];
 	struct connection_list connections; /* all of them */
 	struct connection_list resumable;   /* with bytes buffered behind an answer given later */
-	size_t running;                     /* requests in the hands of handlers */
+	struct connection_queue parked;     /* RUNNING, but waiting for the keys to be read again */
+	size_t running;                     /* requests in the hands of handlers, and those parked */
 	size_t body_bytes;                  /* in body_buffers */
 
 	struct loop_arena *arenas;
@@ -102,6 +104,8 @@ void loop_set_deadline(struct server_loop *loop, struct connection *connection, 
 void loop_forget_deadline(struct connection *connection);
 /* Has connection_process() called from the loop, soon but not from inside this call. */
 void loop_resume(struct server_loop *loop, struct connection *connection);
+/* Has request_admit() called again at the next tick. */
+void loop_park(struct server_loop *loop, struct connection *connection);
 struct loop_arena *loop_take_arena(struct server_loop *loop);
 void loop_give_arena(struct server_loop *loop, struct loop_arena *arena);
 /* Closes what is idle and ends the loop when nothing is left. */

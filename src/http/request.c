@@ -3,8 +3,9 @@
  * Happy path: request_dispatch() finds the route, checks the key, decodes parameters and query, calls the handler;
  * request_reply() writes head and body in one run behind what the connection is about to send, frees everything of
  * the request, and tells the connection.
- * Failure modes: no route, wrong method, no key, bad escapes: answered here as problems, the connection stays. A
- * client that left: the answer is dropped. A second reply to one request is a bug (CHECK).
+ * Failure modes: no route, wrong method, no key, bad escapes: answered here as problems, the connection stays. A key
+ * that cannot be judged, because the keys were last read too long ago: the request waits for the next reading, for half
+ * of its time at most. A client that left: the answer is dropped. A second reply to one request is a bug (CHECK).
  */
 #include "http/request.h"
 
@@ -105,14 +106,31 @@ static enum lu_error decode(struct request *request, struct text query, const ch
 	return error;
 }
 
+/* The key, then the handler. */
+void request_admit(struct request *request)
+{
+	const struct route *route = request->route;
+	struct server_loop *loop = request->connection->loop;
+	const char *why = "";
+	enum lu_error error = route->scopes ? auth_check(request, route->scopes, &why) : LU_OK;
+	if (error == LU_DATABASE_UNAVAILABLE && loop->now_ns < request->complete_ns + loop->server->times.request_ns / 2) {
+		metric_add(METRIC_HTTP_PARKED, !request->parked);
+		request->parked = true;
+		loop_park(loop, request->connection);
+	} else if (error) {
+		problem_reply(request, error, text_of(why));
+	} else {
+		route->handle(request);
+	}
+}
+
 void request_dispatch(struct request *request)
 {
 	struct text query;
 	split_target(request, &query);
-	const struct route *route;
 	unsigned allow;
-	switch (router_match(&request->connection->loop->server->router, request->head.method, request->path, &route,
-	                     request->params, &request->param_count, &allow)) {
+	switch (router_match(&request->connection->loop->server->router, request->head.method, request->path,
+	                     &request->route, request->params, &request->param_count, &allow)) {
 	case ROUTE_NOT_FOUND:
 		problem_reply(request, LU_NOT_FOUND, (struct text){0});
 		return;
@@ -124,12 +142,10 @@ void request_dispatch(struct request *request)
 	}
 	const char *why = "";
 	enum lu_error error = decode(request, query, &why);
-	if (!error && route->scopes)
-		error = auth_check(request, route->scopes, &why);
 	if (error)
 		problem_reply(request, error, text_of(why));
 	else
-		route->handle(request);
+		request_admit(request);
 }
 
 /* --- what was asked --------------------------------------------------------------------------------------------- */

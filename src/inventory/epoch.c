@@ -1,78 +1,28 @@
-/* The read lease and the cache epoch (epoch.h; the protocol: lua/README.md).
+/* The read lease, and what is seen of the cache epoch (epoch.h; the protocol: lua/README.md).
  *
- * Happy path: the keeper asks PostgreSQL each L/4 "is the epoch open, and are you the one it was opened on?" and, on
- * yes, extends the lease to (time before the question) + L.
- * Failure modes: no answer: the lease runs out by itself. A report (intend, publish or a script FENCED or unanswered):
- * open → closing; after L(1+rho) by this clock since closing was first seen, closing → closed: by then no instance
- * holds a lease. Closed and Redis well for a while: a new namespace with its guard, closed → open.
- * Unlinking the cells of a namespace that is past is a second thread's work: it may take long and holds no lease up.
+ * Happy path: the watcher asks PostgreSQL each L/4, counted from one question to the next, "is the epoch open, and are
+ * you the one it was opened on?" and, on yes, extends the lease to (time before the question) + L. It does nothing else
+ * and has a connection of its own: a lease that is late costs every instance's reads a way to PostgreSQL, so nothing
+ * slow may stand in its way. What is to be done about what it saw is the keeper's (epoch_keeper.c).
+ * Failure modes: no answer: the lease runs out by itself. A late answer still extends it, if there is anything left, and
+ * tells who waits for the keys (store/keyring.h) that they were read.
  */
-#include "inventory/epoch.h"
+#include "inventory/epoch_internal.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
-#include "base/id.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/sync.h"
-#include "base/text.h"
 #include "store/key.h"
 
 #define DRIFT_PERCENT 1 /* rho: clocks drift by less */
-#define PAST_MAX 16     /* namespaces remembered as past */
-#define PROBE_MS 250
-#define OPEN_AGAIN_MS_MAX 8000
+#define STABLE_MS 60000 /* trouble again within this doubles the wait before opening */
 #define REOPEN_MS_MAX 60000
-#define STABLE_MS 60000  /* trouble again within this doubles the wait before opening */
-#define SWEEP_MS 2000    /* one walk through Redis; cut off, it begins again */
-#define DATABASE_MS 1000 /* limit of one question of the keeper's */
-
-struct epoch {
-	const struct config *config;
-	const struct redis_address *address;
-	struct keyring *keyring;
-	pthread_t keeper, sweeper;
-
-	/* shared; everything below is under the mutex */
-	pthread_mutex_t mutex;
-	pthread_cond_t changed; /* to waiters: something was seen or is past */
-	pthread_cond_t wake;    /* to the keeper: a report, or stop */
-	pthread_cond_t sweep;   /* to the sweeper */
-	bool stopping;
-	char namespace[CELL_NAMESPACE_BYTES + 1]; /* as last seen */
-	enum epoch_state state;                   /* as last seen; 0: never */
-	int64_t lease_until_ns;
-	int64_t row_lease_ns;      /* L of the epoch last seen */
-	int64_t database_until_ns; /* PostgreSQL counts as reachable until then */
-	bool redis_reachable;
-	char report[CELL_NAMESPACE_BYTES + 1];         /* to be closed; "" none */
-	int64_t report_ns;                             /* when it was reported */
-	char past[PAST_MAX][CELL_NAMESPACE_BYTES + 1]; /* closed or replaced */
-	unsigned past_next;
-	char swept[CELL_NAMESPACE_BYTES + 1]; /* to be unlinked; "" none */
-
-	/* the keeper's own */
-	struct pg *pg;
-	struct redis *redis;
-	struct arena arena;
-	int64_t keys_version;
-	char closing[CELL_NAMESPACE_BYTES + 1]; /* whose closing we saw, and when first */
-	int64_t closing_since_ns;
-	char candidate[CELL_NAMESPACE_BYTES + 1]; /* the namespace being probed; "" none */
-	char candidate_identity[160];
-	int64_t well_since_ns, next_probe_ns;
-	int64_t open_again_ms;         /* after an opening that had to wait for a writer; 0: none */
-	int64_t reopen_ms, trouble_ns; /* wait before opening; when an open epoch last ended */
-};
-
-static int64_t lease_ns(const struct epoch *e)
-{
-	return e->config->lease_ms * NS_PER_MS;
-}
+#define CONNECT_MS 3000
+#define LOOK_MS 2000 /* limit of one reading: beyond L, for who waits for the keys; a new connection comes no sooner */
+#define LOOK_FAILED_MS 20
 
 /* L(1+rho) */
 static int64_t drifted(int64_t ns)
@@ -80,25 +30,12 @@ static int64_t drifted(int64_t ns)
 	return ns + ns * DRIFT_PERCENT / 100 + NS_PER_MS;
 }
 
-/* Under the mutex: how long the longest lease on the epoch last seen may last. */
-static int64_t lease_wait_ns(const struct epoch *e)
+int64_t epoch_lease_wait_ns(const struct epoch *e)
 {
 	return drifted(e->row_lease_ns);
 }
 
-static void copy_namespace(char to[CELL_NAMESPACE_BYTES + 1], const char *from)
-{
-	size_t size = strnlen(from, CELL_NAMESPACE_BYTES);
-	memcpy(to, from, size);
-	to[size] = 0;
-}
-
-static struct text namespace_text(const char *namespace)
-{
-	return text_of(namespace);
-}
-
-/* --- what others ask ------------------------------------------------------------------------------------------------ */
+/* --- what others ask ---------------------------------------------------------------------------------------------- */
 
 bool epoch_lease(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYTES + 1])
 {
@@ -157,6 +94,12 @@ void epoch_last_namespace(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYT
 	pthread_mutex_unlock(&e->mutex);
 }
 
+bool epoch_has_work(const struct epoch *e)
+{
+	return e->report[0] || e->state == EPOCH_CLOSING || (e->state == EPOCH_CLOSED && e->redis) ||
+	       (e->state == EPOCH_OPEN && !e->genuine);
+}
+
 static bool is_past(const struct epoch *e, const char *namespace)
 {
 	for (unsigned i = 0; i < PAST_MAX; i++)
@@ -198,7 +141,7 @@ enum lu_error epoch_wait_closed(struct epoch *e, const char *namespace, const ch
 	return error;
 }
 
-/* --- the keeper: what it sees ------------------------------------------------------------------------------------------ */
+/* --- the watcher: what it sees ------------------------------------------------------------------------------------ */
 
 /* Under the mutex: this namespace will never be open again. */
 static void mark_past(struct epoch *e, const char *namespace)
@@ -210,7 +153,6 @@ static void mark_past(struct epoch *e, const char *namespace)
 		e->report[0] = 0;
 	if (!strcmp(e->closing, namespace))
 		e->closing[0] = 0;
-	pthread_cond_broadcast(&e->changed);
 }
 
 /* A database restored to an earlier time shows an old namespace again. */
@@ -226,6 +168,7 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 {
 	const char *namespace = row->namespace.data;
 	pthread_mutex_lock(&e->mutex);
+	e->seen_ns = asked_ns;
 	e->database_until_ns = asked_ns + lease_ns(e);
 	/* Another namespace stands in the row than one that stood there before we asked: that one is past. */
 	if (strcmp(namespace, e->namespace)) {
@@ -244,254 +187,91 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 		e->trouble_ns = asked_ns;
 	}
 	e->state = row->state;
+	e->genuine = row->genuine;
 	bool reported = !strcmp(e->report, namespace);
 	e->row_lease_ns = row->lease_ms * NS_PER_MS;
 	int64_t granted_ns = e->row_lease_ns < lease_ns(e) ? e->row_lease_ns : lease_ns(e);
 	bool lease = row->state == EPOCH_OPEN && row->genuine && !reported && e->redis;
 	e->lease_until_ns = lease ? asked_ns + granted_ns : 0;
-	keyring_extend(e->keyring, asked_ns + granted_ns);
+	keyring_extend(e->keyring, asked_ns, asked_ns + granted_ns);
 	if (row->state == EPOCH_CLOSING && strcmp(e->closing, namespace)) {
 		copy_namespace(e->closing, namespace);
 		e->closing_since_ns = clock_boottime_ns();
 	}
+	pthread_cond_broadcast(&e->changed);
+	if (epoch_has_work(e))
+		pthread_cond_signal(&e->wake);
 	if (row->state == EPOCH_CLOSED)
 		mark_past(e, namespace);
 	pthread_mutex_unlock(&e->mutex);
 	metric_set(METRIC_EPOCH_OPEN, lease);
 }
 
-static bool look(struct epoch *e, struct epoch_row *ret_row)
+/* *ret_asked_ns: the time before the question. Connecting is not part of it and has a time of its own: with one limit for
+ * both, a PostgreSQL as slow as half of it would be asked by new connections for ever, and never answer one. */
+static bool look(struct epoch *e, int64_t *ret_asked_ns)
 {
-	int64_t asked_ns = clock_boottime_ns(), deadline_ns = asked_ns + DATABASE_MS * NS_PER_MS;
+	struct epoch_row row;
 	arena_reset(&e->arena);
-	if (pg_connect(e->pg, deadline_ns) || epoch_lease_read(e->pg, &e->arena, deadline_ns, ret_row))
+	if (pg_connect(e->watcher_pg, deadline_in_ms(CONNECT_MS)))
 		return false;
-	if (ret_row->keys_version != e->keys_version) {
+	*ret_asked_ns = clock_boottime_ns();
+	int64_t deadline_ns = *ret_asked_ns + LOOK_MS * NS_PER_MS;
+	if (epoch_lease_read(e->watcher_pg, &e->arena, deadline_ns, &row))
+		return false;
+	if (row.keys_version != e->keys_version) {
 		struct keyring_entry *entries;
 		size_t count;
-		if (key_load(e->pg, &e->arena, deadline_ns, &entries, &count))
+		if (key_load(e->watcher_pg, &e->arena, deadline_ns, &entries, &count))
 			return false;
 		keyring_replace(e->keyring, entries, count);
-		e->keys_version = ret_row->keys_version;
+		e->keys_version = row.keys_version;
 	}
 	SYNC_POINT("lease-asked");
-	see(e, ret_row, asked_ns);
+	see(e, &row, *ret_asked_ns);
 	return true;
 }
 
-/* --- the keeper: closing ------------------------------------------------------------------------------------------------- */
-
-/* A report, or a row that was opened on another PostgreSQL than this one: open → closing. */
-static void close_if_needed(struct epoch *e, const struct epoch_row *row)
-{
-	char namespace[CELL_NAMESPACE_BYTES + 1];
-	pthread_mutex_lock(&e->mutex);
-	copy_namespace(namespace, e->report);
-	pthread_mutex_unlock(&e->mutex);
-	bool other_database = row->state == EPOCH_OPEN && !row->genuine;
-	if (!namespace[0] && other_database)
-		copy_namespace(namespace, row->namespace.data);
-	if (!namespace[0])
-		return;
-	bool moved = false;
-	if (epoch_close(e->pg, namespace_text(namespace), deadline_in_ms(DATABASE_MS), &moved))
-		return;
-	if (moved) {
-		metric_add(METRIC_EPOCH_CLOSES, 1);
-		log_event(LOG_WARN, "epoch_closing namespace=%s reason=%s", namespace,
-		          other_database ? "\"another PostgreSQL\"" : "reported");
-	}
-	/* See what stands there now: `closing` starts the wait, another namespace ends it. */
-	struct epoch_row now;
-	look(e, &now);
-}
-
-/* closing → closed, L(1+rho) after this instance first saw it closing: every lease given before has run out. */
-static void finish_closing(struct epoch *e)
-{
-	char namespace[CELL_NAMESPACE_BYTES + 1];
-	pthread_mutex_lock(&e->mutex);
-	bool over = e->closing[0] && e->state == EPOCH_CLOSING &&
-	            clock_boottime_ns() - e->closing_since_ns >= lease_wait_ns(e);
-	copy_namespace(namespace, e->closing);
-	pthread_mutex_unlock(&e->mutex);
-	if (!over)
-		return;
-	bool moved = false;
-	if (epoch_closed(e->pg, namespace_text(namespace), deadline_in_ms(DATABASE_MS), &moved))
-		return;
-	if (moved)
-		log_event(LOG_INFO, "epoch_closed namespace=%s", namespace);
-	struct epoch_row now;
-	look(e, &now);
-}
-
-/* --- the keeper: opening ----------------------------------------------------------------------------------------------- */
-
-/* Not well: from the beginning. The namespace's name is kept, so that a long outage leaves one guard behind, not one
- * for each try: nothing but the probe was ever written under it. (Once it may have been opened, its name is spent.) */
-static void candidate_restart(struct epoch *e)
-{
-	e->candidate_identity[0] = 0;
-	e->well_since_ns = 0;
-}
-
-static void set_redis_reachable(struct epoch *e, bool reachable)
+/* False: the end. */
+static bool watcher_sleep(struct epoch *e, int64_t until_ns)
 {
 	pthread_mutex_lock(&e->mutex);
-	e->redis_reachable = reachable;
-	pthread_mutex_unlock(&e->mutex);
-}
-
-/* One round of all five scripts in the candidate's namespace, on the Redis it began with. */
-static bool probe(struct epoch *e)
-{
-	int64_t deadline_ns = deadline_in_ms(e->config->redis_timeout_ms);
-	char identity[160];
-	if (redis_connect(e->redis, deadline_ns) || cell_redis_identity(e->redis, deadline_ns, identity))
-		return false;
-	if (!e->candidate[0]) {
-		memcpy(e->candidate, "lu:", 3);
-		token_new(e->candidate + 3);
-	}
-	if (!e->candidate_identity[0]) {
-		if (cell_guard_set(e->redis, namespace_text(e->candidate), identity, deadline_ns))
-			return false;
-		memcpy(e->candidate_identity, identity, sizeof identity);
-		e->well_since_ns = clock_boottime_ns();
-	}
-	return !strcmp(identity, e->candidate_identity) && !cell_probe(e->redis, namespace_text(e->candidate), deadline_ns);
-}
-
-static void sweep_later(struct epoch *e, const char *namespace)
-{
-	pthread_mutex_lock(&e->mutex);
-	copy_namespace(e->swept, namespace);
-	pthread_cond_signal(&e->sweep);
-	pthread_mutex_unlock(&e->mutex);
-}
-
-static void open_if_well(struct epoch *e, const struct epoch_row *row)
-{
-	int64_t now = clock_boottime_ns();
-	if (row->state != EPOCH_CLOSED || !e->redis) {
-		candidate_restart(e);
-		return;
-	}
-	if (now < e->next_probe_ns)
-		return;
-	e->next_probe_ns = now + PROBE_MS * NS_PER_MS;
-	bool well = probe(e);
-	set_redis_reachable(e, well);
-	if (!well) {
-		candidate_restart(e);
-		redis_close(e->redis);
-		return;
-	}
-	if (clock_boottime_ns() - e->well_since_ns < e->reopen_ms * NS_PER_MS)
-		return;
-	char old[CELL_NAMESPACE_BYTES + 1];
-	copy_namespace(old, row->namespace.data);
-	bool moved = false;
-	SYNC_POINT("opening");
-	enum lu_error error = epoch_open(e->pg, namespace_text(old), namespace_text(e->candidate),
-	                                 text_of(e->candidate_identity), e->config->lease_ms, deadline_in_ms(DATABASE_MS),
-	                                 &moved);
-	if (error) {
-		/* Who did not get the lock has opened nothing. Otherwise COMMIT may have been done and only its answer lost: then
-		 * the epoch is open, its cells are being filled, and it must never be opened again. */
-		if (strcmp(pg_error(e->pg)->sqlstate, "55P03")) {
-			e->candidate[0] = 0; /* spent */
-			candidate_restart(e);
-		}
-		/* A transaction is in flight for long (an import), or PostgreSQL is away. Each try stops new writers for a
-		 * moment, so they come at growing distances. */
-		e->open_again_ms = e->open_again_ms ? 2 * e->open_again_ms : PROBE_MS;
-		if (e->open_again_ms > OPEN_AGAIN_MS_MAX)
-			e->open_again_ms = OPEN_AGAIN_MS_MAX;
-		e->next_probe_ns = clock_boottime_ns() + e->open_again_ms * NS_PER_MS;
-		return;
-	}
-	e->open_again_ms = 0;
-	SYNC_POINT("opened");
-	if (moved) {
-		metric_add(METRIC_EPOCH_OPENS, 1);
-		log_event(LOG_INFO, "epoch_open namespace=%s", e->candidate);
-		sweep_later(e, old);
-	} else {
-		sweep_later(e, e->candidate); /* another instance was faster */
-	}
-	e->candidate[0] = 0;
-	candidate_restart(e);
-	struct epoch_row seen;
-	look(e, &seen);
-}
-
-/* --- threads ----------------------------------------------------------------------------------------------------------------- */
-
-static bool keeper_sleep(struct epoch *e)
-{
-	pthread_mutex_lock(&e->mutex);
-	int64_t until_ns = clock_boottime_ns() + lease_ns(e) / 4;
-	if (e->closing[0] && e->closing_since_ns + lease_wait_ns(e) < until_ns)
-		until_ns = e->closing_since_ns + lease_wait_ns(e);
-	bool to_close = e->report[0] && strcmp(e->report, e->closing) && clock_boottime_ns() < e->database_until_ns;
-	if (!e->stopping && !to_close)
-		clock_cond_wait(&e->wake, &e->mutex, until_ns);
+	while (!e->stopping && !e->look_wanted && clock_cond_wait(&e->look, &e->mutex, until_ns))
+		;
+	e->look_wanted = false;
 	bool stopping = e->stopping;
 	pthread_mutex_unlock(&e->mutex);
 	return !stopping;
 }
 
-static void *keeper_main(void *context)
+static void *watcher_main(void *context)
 {
 	struct epoch *e = context;
+	int64_t next_ns;
 	do {
-		struct epoch_row row;
-		if (!look(e, &row)) {
+		int64_t asked_ns = 0;
+		bool seen = look(e, &asked_ns);
+		if (!seen)
 			metric_set(METRIC_EPOCH_OPEN, 0);
-			clock_sleep_until(deadline_in_ms(20));
-			continue;
-		}
-		/* The steps below look again and so reuse the arena the row's texts lie in. */
-		struct epoch_row now = row;
-		char namespace[CELL_NAMESPACE_BYTES + 1];
-		copy_namespace(namespace, row.namespace.data);
-		now.namespace = namespace_text(namespace);
-		close_if_needed(e, &now);
-		finish_closing(e);
-		open_if_well(e, &now);
-	} while (keeper_sleep(e));
+		next_ns = seen ? asked_ns + lease_ns(e) / 4 : deadline_in_ms(LOOK_FAILED_MS);
+	} while (watcher_sleep(e, next_ns));
 	return NULL;
 }
 
-static void *sweeper_main(void *context)
+void epoch_look_again(struct epoch *e)
 {
-	struct epoch *e = context;
-	struct redis *redis = e->address ? redis_new(e->address) : NULL;
+	int64_t since_ns = clock_boottime_ns(), deadline_ns = deadline_in_ms(DATABASE_MS);
 	pthread_mutex_lock(&e->mutex);
-	while (!e->stopping) {
-		if (!e->swept[0]) {
-			pthread_cond_wait(&e->sweep, &e->mutex);
-			continue;
-		}
-		char namespace[CELL_NAMESPACE_BYTES + 1];
-		copy_namespace(namespace, e->swept);
-		pthread_mutex_unlock(&e->mutex);
-		int64_t deadline_ns = deadline_in_ms(SWEEP_MS);
-		bool done = redis && !redis_connect(redis, deadline_ns) &&
-		            !cell_namespace_unlink(redis, namespace_text(namespace), deadline_ns);
-		if (!done)
-			clock_sleep_until(deadline_in_ms(PROBE_MS));
-		pthread_mutex_lock(&e->mutex);
-		if (done && !strcmp(e->swept, namespace))
-			e->swept[0] = 0;
+	while (!e->stopping && e->seen_ns < since_ns) {
+		e->look_wanted = true;
+		pthread_cond_signal(&e->look);
+		if (!clock_cond_wait(&e->changed, &e->mutex, deadline_ns))
+			break;
 	}
 	pthread_mutex_unlock(&e->mutex);
-	if (redis)
-		redis_free(redis);
-	return NULL;
 }
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct epoch *epoch_start(const struct config *config, const struct redis_address *redis, struct keyring *keyring)
 {
@@ -504,16 +284,22 @@ struct epoch *epoch_start(const struct config *config, const struct redis_addres
 	e->reopen_ms = config->reopen_after_ms;
 	pthread_mutex_init(&e->mutex, NULL);
 	clock_cond_init(&e->changed);
+	clock_cond_init(&e->look);
 	clock_cond_init(&e->wake);
 	clock_cond_init(&e->sweep);
 	arena_init(&e->arena, 4096);
+	e->watcher_pg = pg_new(&(struct pg_options){.url = config->database_url,
+	                                            .role = "lastunit_service",
+	                                            .application_name = "lastunit lease",
+	                                            .statement_timeout_ms = LOOK_MS});
 	e->pg = pg_new(&(struct pg_options){.url = config->database_url,
 	                                    .role = "lastunit_service",
-	                                    .application_name = "lastunit lease",
+	                                    .application_name = "lastunit epoch",
 	                                    .statement_timeout_ms = DATABASE_MS});
 	e->redis = redis ? redis_new(redis) : NULL;
-	CHECK(pthread_create(&e->keeper, NULL, keeper_main, e) == 0);
-	CHECK(pthread_create(&e->sweeper, NULL, sweeper_main, e) == 0);
+	CHECK(pthread_create(&e->watcher, NULL, watcher_main, e) == 0);
+	CHECK(pthread_create(&e->keeper, NULL, epoch_keeper_main, e) == 0);
+	CHECK(pthread_create(&e->sweeper, NULL, epoch_sweeper_main, e) == 0);
 	return e;
 }
 
@@ -522,23 +308,27 @@ void epoch_stop(struct epoch *e)
 	pthread_mutex_lock(&e->mutex);
 	e->stopping = true;
 	pthread_cond_broadcast(&e->changed);
+	pthread_cond_broadcast(&e->look);
 	pthread_cond_broadcast(&e->wake);
 	pthread_cond_broadcast(&e->sweep);
 	pthread_mutex_unlock(&e->mutex);
+	pthread_join(e->watcher, NULL);
 	pthread_join(e->keeper, NULL);
 	pthread_join(e->sweeper, NULL);
+	pg_free(e->watcher_pg);
 	pg_free(e->pg);
 	if (e->redis)
 		redis_free(e->redis);
 	arena_done(&e->arena);
 	pthread_cond_destroy(&e->changed);
+	pthread_cond_destroy(&e->look);
 	pthread_cond_destroy(&e->wake);
 	pthread_cond_destroy(&e->sweep);
 	pthread_mutex_destroy(&e->mutex);
 	free(e);
 }
 
-/* --- by hand ------------------------------------------------------------------------------------------------------------------ */
+/* --- by hand ------------------------------------------------------------------------------------------------------ */
 
 enum lu_error epoch_close_by_hand(struct pg *pg, int64_t deadline_ns)
 {

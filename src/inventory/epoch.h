@@ -1,8 +1,9 @@
 /* The read lease and the cache epoch: when a hit may be served, and how everybody stops serving them.
  *
- * One keeper thread: each L/4 it reads the epoch row and PostgreSQL's identity and extends the lease from the time
- * *before* the question; it moves `closing` to `closed` after L(1+rho), and opens a new epoch when Redis has been well
- * for a while. Writers and readers close through epoch_report(). The keyring travels with the lease.
+ * One watcher thread: each L/4 it reads the epoch row and PostgreSQL's identity and extends the lease from the time
+ * *before* the question; the keyring travels with it. One keeper thread, idle while all is well: it moves `closing` to
+ * `closed` after L(1+rho), and opens a new epoch when Redis has been well for a while. Writers and readers close through
+ * epoch_report().
  * The protocol and its proof: lua/README.md. Thread: epoch_lease, epoch_report, epoch_wait from any.
  */
 #ifndef INVENTORY_EPOCH_H
@@ -23,7 +24,7 @@ void epoch_stop(struct epoch *epoch);
 bool epoch_lease(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
 /* The same, after a reply came, for the namespace it was asked of. */
 bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
-/* True while PostgreSQL has answered the keeper within L. */
+/* True while PostgreSQL has answered the watcher within L. */
 bool epoch_database_reachable(struct epoch *epoch);
 /* How long it has not; from the time before its last answered question. */
 int64_t epoch_database_silent_ns(struct epoch *epoch);

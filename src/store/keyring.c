@@ -18,7 +18,7 @@ struct keyring {
 	struct keyring_entry *entries; /* by sha256 */
 	size_t count;
 	_Atomic uint64_t generation;
-	_Atomic int64_t until_ns; /* 0: never extended */
+	_Atomic int64_t until_ns, asked_ns; /* 0: never extended */
 };
 
 static int compare(const void *a, const void *b)
@@ -83,15 +83,17 @@ bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyr
 	return entry != NULL;
 }
 
-void keyring_extend(struct keyring *keyring, int64_t until_ns)
+void keyring_extend(struct keyring *keyring, int64_t asked_ns, int64_t until_ns)
 {
-	CHECK(until_ns > 0);
+	CHECK(asked_ns > 0 && until_ns > 0);
 	/* Behind keyring_replace() in program order: who sees the new moment sees the keys it vouches for. */
+	atomic_store_explicit(&keyring->asked_ns, asked_ns, memory_order_release);
 	atomic_store_explicit(&keyring->until_ns, until_ns, memory_order_release);
 }
 
-bool keyring_fresh(const struct keyring *keyring)
+bool keyring_fresh(const struct keyring *keyring, int64_t since_ns)
 {
 	int64_t until_ns = atomic_load_explicit(&keyring->until_ns, memory_order_acquire);
-	return !until_ns || clock_boottime_ns() < until_ns;
+	return !until_ns || clock_boottime_ns() < until_ns ||
+	       atomic_load_explicit(&keyring->asked_ns, memory_order_acquire) >= since_ns;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "store/epoch.h"
+#include "store/keyring.h"
 #include "store/pg.h"
 
 static struct house h;
@@ -409,6 +410,33 @@ static void I9_a_strangers_lock_stops_only_those_who_need_its_row(void **state)
 	forget(waits), pg_free(other);
 }
 
+/* The keeper hangs at the epoch's row, which a stranger has locked: the lease's reading, and the keys with it, go on. */
+static void I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys(void **state)
+{
+#define KEEPER_HANGS                                                                                              \
+	"SELECT coalesce(min(query_start)::text, '') FROM pg_stat_activity WHERE application_name = 'lastunit epoch'" \
+	" AND wait_event_type = 'Lock' AND datname = current_database()"
+	make_sku(&h, "A", 10);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.cache_epoch FOR UPDATE");
+	free(redis_server_command(&house_redis,
+	                          "FLUSHALL")); /* the guard too: a sale is fenced, and the epoch to be closed */
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	bool beside = false;
+	for (int i = 0; i < 20 && !beside; i++) { /* the keeper gives up after a second and begins again */
+		wait_for_a_waiter("lastunit epoch");
+		char since[64];
+		snprintf(since, sizeof since, "%s", sql(&h, KEEPER_HANGS));
+		clock_sleep_until(deadline_in_ms(2 * h.config.lease_ms));
+		beside = keyring_fresh(h.keyring, INT64_MAX) && *since && !strcmp(since, sql(&h, KEEPER_HANGS));
+	}
+	assert_true(beside);
+	tell(other, "ROLLBACK");
+	assert_int_equal(await(cart)->error, LU_OK);
+	forget(cart), pg_free(other);
+}
+
 /* Sixteen rows locked by a stranger, and at most half the writers wait for such: nobody waits beyond his deadline. */
 static void I9_those_behind_many_strangers_locks_are_all_answered_in_time(void **state)
 {
@@ -670,6 +698,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
 	PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
+	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
 	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),

@@ -57,19 +57,34 @@ static void every_swap_raises_the_generation(void **state)
 	keyring_free(keyring);
 }
 
+#define HOUR_NS (3600 * NS_PER_S)
+
 /* A revocation that could not be heard of must not be missed for longer than the lease. */
 static void its_keys_count_only_until_the_moment_last_given(void **state)
 {
 	struct keyring *keyring = keyring_new();
-	assert_true(keyring_fresh(keyring)); /* never extended: nobody reads the database for it */
-	keyring_extend(keyring, clock_boottime_ns() + INT64_C(3600) * 1000000000);
-	assert_true(keyring_fresh(keyring));
-	keyring_extend(keyring, clock_boottime_ns());
-	assert_false(keyring_fresh(keyring));
+	int64_t now_ns = clock_boottime_ns();
+	assert_true(keyring_fresh(keyring, now_ns)); /* never extended: nobody reads the database for it */
+	keyring_extend(keyring, now_ns - HOUR_NS, now_ns + HOUR_NS);
+	assert_true(keyring_fresh(keyring, now_ns));
+	keyring_extend(keyring, now_ns - HOUR_NS, now_ns);
+	assert_false(keyring_fresh(keyring, now_ns));
 	keyring_replace(keyring, NULL, 0); /* new keys alone say nothing of when they were read */
-	assert_false(keyring_fresh(keyring));
-	keyring_extend(keyring, clock_boottime_ns() + INT64_C(3600) * 1000000000);
-	assert_true(keyring_fresh(keyring));
+	assert_false(keyring_fresh(keyring, now_ns));
+	keyring_extend(keyring, now_ns - HOUR_NS, now_ns + HOUR_NS);
+	assert_true(keyring_fresh(keyring, now_ns));
+	keyring_free(keyring);
+}
+
+/* An answer that took longer than the lease still tells those who had come before it was asked for. */
+static void who_came_before_the_question_may_believe_the_answer(void **state)
+{
+	struct keyring *keyring = keyring_new();
+	int64_t now_ns = clock_boottime_ns();
+	keyring_extend(keyring, now_ns, now_ns);
+	assert_true(keyring_fresh(keyring, now_ns - 1));
+	assert_true(keyring_fresh(keyring, now_ns));
+	assert_false(keyring_fresh(keyring, now_ns + 1));
 	keyring_free(keyring);
 }
 
@@ -118,6 +133,7 @@ int main(void)
 		cmocka_unit_test(a_key_is_found_while_it_is_in_the_table),
 		cmocka_unit_test(every_swap_raises_the_generation),
 		cmocka_unit_test(its_keys_count_only_until_the_moment_last_given),
+		cmocka_unit_test(who_came_before_the_question_may_believe_the_answer),
 		cmocka_unit_test(a_look_up_is_never_older_than_the_generation_read_before_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

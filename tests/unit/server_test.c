@@ -632,16 +632,28 @@ static void a_revoked_key_is_forgotten_by_connections_that_used_it(void **state)
 	http_client_done(&client);
 }
 
+/* Read just now and good for an hour; or read an hour ago and stale. */
+static void keys_are_fresh(struct place *place)
+{
+	keyring_extend(place->keyring, clock_boottime_ns(), deadline_in_ms(3600000));
+}
+
+static void keys_are_stale(struct place *place)
+{
+	int64_t now_ns = clock_boottime_ns();
+	keyring_extend(place->keyring, now_ns - 3600 * NS_PER_S, now_ns);
+}
+
 static void a_keyring_that_is_not_fresh_opens_only_what_is_read(void **state)
 {
 	struct place *place = *state;
 	struct http_client client = client_of(state);
 	struct http_answer answer = {0};
 	client.key = "lu_full";
-	keyring_extend(place->keyring, deadline_in_ms(3600000));
+	keys_are_fresh(place);
 	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
 	/* the connection remembers its key, and that does not help it */
-	keyring_extend(place->keyring, clock_boottime_ns());
+	keys_are_stale(place);
 	assert_call(&client, "GET", "/secret", NULL, NULL, 503, &answer);
 	assert_problem(&answer, 503, "database_unavailable");
 	assert_string_equal(http_answer_field(&answer, "Retry-After"), "1");
@@ -653,7 +665,67 @@ static void a_keyring_that_is_not_fresh_opens_only_what_is_read(void **state)
 	client.key = NULL;
 	assert_call(&client, "GET", "/secret", NULL, NULL, 401, &answer);
 	client.key = "lu_full";
-	keyring_extend(place->keyring, deadline_in_ms(3600000));
+	keys_are_fresh(place);
+	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
+	http_answer_done(&answer);
+	http_client_done(&client);
+}
+
+struct key_reading {
+	struct place *place;
+	int64_t parked;
+	bool late; /* it took longer than the keys may be believed */
+};
+
+/* The database answers as soon as a request waits for it. */
+static void *read_keys(void *context)
+{
+	struct key_reading *reading = context;
+	while (metric_get(METRIC_HTTP_PARKED) == reading->parked)
+		usleep(1000);
+	int64_t now_ns = clock_boottime_ns();
+	keyring_extend(reading->place->keyring, now_ns, reading->late ? now_ns : now_ns + 3600 * NS_PER_S);
+	return NULL;
+}
+
+/* A reading of the keys that is late, as everything may be on a busy machine, costs its time and no refusal. */
+static void a_request_waits_for_the_keys_to_be_read(void **state)
+{
+	struct place *place = *state;
+	struct http_client client = client_of(state);
+	struct http_answer answer = {0};
+	client.key = "lu_full";
+	for (int late = 0; late < 2; late++) {
+		struct key_reading reading = {place, metric_get(METRIC_HTTP_PARKED), late};
+		pthread_t thread;
+		keys_are_stale(place);
+		assert_int_equal(pthread_create(&thread, NULL, read_keys, &reading), 0);
+		assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
+		assert_string_equal(answer.body, "7");
+		pthread_join(thread, NULL);
+		assert_int_equal(metric_get(METRIC_HTTP_PARKED), reading.parked + 1);
+	}
+	keys_are_fresh(place);
+	http_answer_done(&answer);
+	http_client_done(&client);
+}
+
+static void a_client_may_leave_while_he_waits_for_the_keys(void **state)
+{
+	struct place *place = *state;
+	struct http_client client = client_of(state);
+	struct http_answer answer = {0};
+	int64_t parked = metric_get(METRIC_HTTP_PARKED);
+	keys_are_stale(place);
+	assert_true(http_client_open(&client));
+	assert_true(
+		http_client_send_text(&client, "GET /secret HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer lu_full\r\n\r\n"));
+	while (metric_get(METRIC_HTTP_PARKED) == parked)
+		usleep(1000);
+	http_client_done(&client);
+	keys_are_fresh(place);
+	client = client_of(state);
+	client.key = "lu_full";
 	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
 	http_answer_done(&answer);
 	http_client_done(&client);
@@ -1345,6 +1417,8 @@ int main(void)
 		TEST(a_route_with_scopes_wants_a_key_that_has_them_all),
 		TEST(a_revoked_key_is_forgotten_by_connections_that_used_it),
 		TEST(a_keyring_that_is_not_fresh_opens_only_what_is_read),
+		TEST(a_request_waits_for_the_keys_to_be_read),
+		TEST(a_client_may_leave_while_he_waits_for_the_keys),
 		TEST(pipelined_answers_keep_their_order),
 		TEST(a_long_pipeline_is_answered_whole),
 		TEST(a_client_that_pipelines_a_lot_lets_others_in_between),

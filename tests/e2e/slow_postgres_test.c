@@ -1,0 +1,75 @@
+/* A PostgreSQL whose every answer is later than the read lease lasts, as on a machine that others use up: nothing of the
+ * cache may be believed any more, and who sells waits for the keys to be read; nobody is refused for it.
+ */
+#include "lib/detour.h"
+
+static bool database_reachable(const struct service *instance)
+{
+	struct answer answer = service_call(instance, NULL, "GET", "/readyz", NULL, NULL);
+	bool reachable = json_is_true(answer_at(&answer, "database_reachable"));
+	answer_done(&answer);
+	return reachable;
+}
+
+static void wait_reachable(const struct service *instance, bool reachable)
+{
+	for (int i = 0; i < 20000 && database_reachable(instance) != reachable; i++)
+		usleep(1000);
+	assert_int_equal(database_reachable(instance), reachable);
+}
+
+static void who_sells_waits_for_the_keys_and_is_not_refused(void **state)
+{
+	struct detour detour;
+	service_create_sku(&shop, "SLOW", 10);
+	detour_open(&detour);
+	wait_reachable(&detour.service, true);
+	proxy_delay(&detour.postgres, 200000); /* there and back: more than a lease */
+	wait_reachable(&detour.service, false);
+	for (int i = 0; i < 3; i++) {
+		struct answer answer = service_call(&detour.service, shop.key_web, "GET", "/v1/reservations?limit=1", NULL,
+		                                    NULL);
+		if (answer.status != 200)
+			print_error("%.300s\n", answer.body ? answer.body : "no answer");
+		assert_int_equal(answer.status, 200);
+		answer_done(&answer);
+	}
+	assert_true(shop_metric(&detour.service, "lastunit_http_parked_total") > 0);
+	proxy_delay(&detour.postgres, 0);
+	wait_reachable(&detour.service, true);
+	char code[40];
+	assert_int_equal(shop_ask(&detour.service, shop.key_web, "/v1/checkouts", shop_cart("SLOW=1"), code), 201);
+	shop_expect_seen(&detour.service, "SLOW", 9, 0);
+	detour_close(&detour);
+}
+
+/* Revoked since, and never heard of it: the first reading of the lease has to say whether they are still good. */
+static void keys_read_at_the_start_are_believed_only_once_they_were_read_again(void **state)
+{
+	struct detour detour;
+	detour_open(&detour);
+	detour_kill(&detour);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "lastunit lease", PROXY_HOLD);
+	detour_serve_again(&detour);
+	struct errand errand;
+	errand_begin(&errand, &detour.service, shop.key_web, "GET", "/v1/reservations?limit=1", NULL);
+	for (int i = 0; i < 20000 && shop_metric(&detour.service, "lastunit_http_parked_total") < 1 && !errand.done; i++)
+		usleep(1000);
+	assert_int_equal(shop_metric(&detour.service, "lastunit_http_parked_total"), 1);
+	proxy_release(&detour.postgres);
+	assert_int_equal(errand_end(&errand), 200);
+	answer_done(&errand.answer);
+	detour_close(&detour);
+}
+
+int main(void)
+{
+	static const char *const options[] = {"--lease-ms", "300", "--reopen-after-ms", "100", "--request-timeout-ms",
+	                                      "20000",      NULL};
+	shop_options = options;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(who_sells_waits_for_the_keys_and_is_not_refused, shop_audit),
+		cmocka_unit_test_teardown(keys_read_at_the_start_are_believed_only_once_they_were_read_again, shop_audit),
+	};
+	return cmocka_run_group_tests(tests, shop_open, shop_close);
+}
