@@ -27,20 +27,12 @@ void keyring_free(struct keyring *keyring);
 /* Takes a copy of the entries, swaps it in, raises the generation. */
 void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count);
 uint64_t keyring_generation(const struct keyring *keyring);
-<<<<<<< HEAD
 bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyring_entry *ret_entry);
-/* The keys are known to be those of the database until this moment (BOOTTIME ns): (time before the question) + L. */
-void keyring_extend(struct keyring *keyring, int64_t until_ns);
-/* False once that moment is past. Never extended: true. */
-bool keyring_fresh(const struct keyring *keyring);
-=======
-bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct principal *ret_principal);
 /* The keys are those of the database as asked at `asked_ns` (BOOTTIME ns, before the question), and may be taken for
  * those of the database until `until_ns`: asked_ns + L. */
 void keyring_extend(struct keyring *keyring, int64_t asked_ns, int64_t until_ns);
 /* May the keys be believed for a request that came at `since_ns`? Until the moment last given, and, however late the
  * answer was, if the database was asked after the request had come. Never extended: true. */
 bool keyring_fresh(const struct keyring *keyring, int64_t since_ns);
->>>>>>> ddd01a1 (tmp)
 
 #endif
