@@ -46,6 +46,8 @@ static const struct route routes[] = {
 	{POST, "/v1/webhooks/{id}/rotate",        SCOPE_ADMIN, webhook_rotate_post},
 	{POST, "/v1/webhooks/{id}/enable",        SCOPE_ADMIN, webhook_enable_post},
 	{GET,  "/v1/webhooks/{id}/deliveries",    SCOPE_ADMIN, webhook_deliveries},
+	{GET,  "/feeds/google.tsv",               SCOPE_READ,  feed_google_get},
+	{GET,  "/feeds/local.csv",                SCOPE_READ,  feed_local_get},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
 	{POST, "/channels/alexa",                 0,           alexa_post},    /* Amazon's signature */

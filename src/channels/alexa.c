@@ -196,6 +196,8 @@ static void on_checked(struct request *request, enum lu_error error, const char 
 		return;
 	}
 	error = auth_as(request, text_of(config->alexa_key), SCOPE_READ | SCOPE_SELL, &why);
+	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+		return;
 	if (error)
 		problem_reply(request, error, text_of(why));
 	else

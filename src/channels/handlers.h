@@ -4,6 +4,8 @@
 
 #include "http/request.h"
 
+void feed_google_get(struct request *request); /* feeds.c */
+void feed_local_get(struct request *request);
 void mcp_post(struct request *request);      /* mcp.c */
 void alexa_post(struct request *request);    /* alexa.c */
 void twilio_post(struct request *request);   /* twilio.c */

@@ -428,10 +428,16 @@ void mcp_tools_call(struct mcp *mcp)
 		problem_reply(mcp->turn.request, LU_UNAUTHORIZED, text_of(public_refusal));
 		return;
 	}
-	if ((request_principal(mcp->turn.request)->scopes & tool->scopes) != tool->scopes) {
-		problem_reply(mcp->turn.request, LU_FORBIDDEN,
-		              arena_printf(mcp->turn.arena, "The key lacks the scope `%s`.",
-		                           scope_name((enum scope)tool->scopes)));
+	/* Asked again, for what this tool does: a key that may have been revoked still reads, but does not sell. */
+	const char *why;
+	struct request *request = mcp->turn.request;
+	enum lu_error error = mcp->anonymous
+	                          ? auth_as(request, text_of(loop_of(request)->config->public_mcp), tool->scopes, &why)
+	                          : auth_check(request, tool->scopes, &why);
+	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+		return;
+	if (error) {
+		problem_reply(request, error, text_of(why));
 		return;
 	}
 	if (!check_members(mcp, tool, arguments))

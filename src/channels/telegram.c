@@ -447,6 +447,8 @@ static bool check_sender(struct request *request)
 		return false;
 	}
 	enum lu_error error = auth_as(request, text_of(config->telegram_key), SCOPE_READ | SCOPE_SELL, &why);
+	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+		return false;
 	if (error)
 		problem_reply(request, error, text_of(why));
 	return !error;

@@ -169,6 +169,8 @@ static bool check_sender(struct request *request, struct form *ret_form)
 	}
 	if (!error)
 		error = auth_as(request, text_of(config->twilio_key), SCOPE_READ | SCOPE_SELL, &why);
+	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+		return false;
 	if (error)
 		problem_reply(request, error, text_of(why));
 	return !error;

@@ -106,22 +106,29 @@ static enum lu_error decode(struct request *request, struct text query, const ch
 	return error;
 }
 
+bool request_wait_for_keys(struct request *request)
+{
+	struct server_loop *loop = request->connection->loop;
+	if (loop->now_ns >= request->complete_ns + loop->server->times.request_ns / 2)
+		return false;
+	metric_add(METRIC_HTTP_PARKED, !request->parked);
+	request->parked = true;
+	loop_park(loop, request->connection);
+	return true;
+}
+
 /* The key, then the handler. */
 void request_admit(struct request *request)
 {
 	const struct route *route = request->route;
-	struct server_loop *loop = request->connection->loop;
 	const char *why = "";
 	enum lu_error error = route->scopes ? auth_check(request, route->scopes, &why) : LU_OK;
-	if (error == LU_DATABASE_UNAVAILABLE && loop->now_ns < request->complete_ns + loop->server->times.request_ns / 2) {
-		metric_add(METRIC_HTTP_PARKED, !request->parked);
-		request->parked = true;
-		loop_park(loop, request->connection);
-	} else if (error) {
+	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+		return;
+	if (error)
 		problem_reply(request, error, text_of(why));
-	} else {
+	else
 		route->handle(request);
-	}
 }
 
 void request_dispatch(struct request *request)

@@ -49,6 +49,10 @@ enum lu_error request_json(struct request *request, json_t **ret_value, const ch
 bool request_query(const struct request *request, const char *name, size_t n, struct text *ret_value);
 struct text request_query_check(const struct request *request, const char *const *names);
 
+/* For a handler that asked auth_as() or auth_check() itself and was told LU_DATABASE_UNAVAILABLE: true: it returns now, and is
+ * called again, from its beginning, with the next reading of the keys. False: that has taken too long; it replies. */
+bool request_wait_for_keys(struct request *request) LU_MUST_CHECK;
+
 /* Answer headers beside Content-Type, Content-Length, Date and Connection; value checked for CR and LF. Before reply. */
 void request_add_header(struct request *request, const char *name, struct text value);
 /* Status, type and body (copied). HEAD sends no body; 304 and 204 neither. */

@@ -1,0 +1,233 @@
+/* Feeds for marketplaces that fetch files: what each SKU of the catalogue has left, for the principal who asks.
+ *
+ *	GET /feeds/google.tsv          id, availability                        (a supplemental feed of product data)
+ *	GET /feeds/local.csv?store=X   store_code, id, availability, quantity  (local inventory)
+ *
+ * Happy path: where the change feed stands makes the ETag, so that a catalogue in which nothing moved is a 304 that reads no
+ * row; otherwise the rows, page by page in short statements, into one body with its length: a feed that was cut short
+ * must never look whole. The ETag is taken first, so it is never newer than what it stands for.
+ * Failure modes: more than FEEDS_MAX at once, or one that cannot be read in time, are 503; nothing is sent of them.
+ */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/text.h"
+#include "channels/handlers.h"
+#include "http/auth.h"
+#include "http/problem.h"
+#include "store/feed.h"
+#include "store/sku.h"
+
+#define FEEDS_MAX 2 /* a million SKUs are some 40 MB while they are sent */
+#define PAGE_ROWS 5000
+#define STORE_BYTES_MAX 64
+#define STORE_DEFAULT TEXT("main")
+
+struct feed {
+	struct ask ask; /* first */
+	const struct format *format;
+	struct text store;
+	struct feed_state state;
+	struct arena page; /* of the rows being written */
+	char after[LU_SKU_BYTES_MAX];
+	size_t after_size;
+	struct sku_page_row *rows;
+	size_t count;
+	struct buffer body;
+};
+
+struct format {
+	const char *name, *content_type;
+	void (*put_head)(struct buffer *out);
+	void (*put_row)(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available);
+};
+
+static _Atomic int running;
+
+/* --- formats ---------------------------------------------------------------------------------------------------------- */
+
+static const char *availability_of(const struct sku_page_row *row, int64_t available)
+{
+	return !row->figures.tracked || available ? "in_stock" : "out_of_stock";
+}
+
+static void tsv_head(struct buffer *out)
+{
+	buffer_add_string(out, "id\tavailability\n");
+}
+
+/* A code holds no control characters, so neither tab nor line end. */
+static void tsv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available)
+{
+	buffer_add_text(out, row->code);
+	buffer_add_char(out, '\t');
+	buffer_add_string(out, availability_of(row, available));
+	buffer_add_char(out, '\n');
+}
+
+static void csv_head(struct buffer *out)
+{
+	buffer_add_string(out, "store_code,id,availability,quantity\r\n");
+}
+
+/* RFC 4180, 2.6 and 2.7. */
+static void put_csv(struct buffer *out, struct text text)
+{
+	bool quote = memchr(text.data, ',', text.size) || memchr(text.data, '"', text.size);
+	if (!quote) {
+		buffer_add_text(out, text);
+		return;
+	}
+	buffer_add_char(out, '"');
+	for (size_t i = 0; i < text.size; i++) {
+		if (text.data[i] == '"')
+			buffer_add_char(out, '"');
+		buffer_add_char(out, text.data[i]);
+	}
+	buffer_add_char(out, '"');
+}
+
+/* What is not counted has no number: then so many as nobody buys at once. */
+static void csv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available)
+{
+	put_csv(out, feed->store);
+	buffer_add_char(out, ',');
+	put_csv(out, row->code);
+	buffer_add_char(out, ',');
+	buffer_add_string(out, availability_of(row, available));
+	buffer_add_char(out, ',');
+	buffer_add_int(out, row->figures.tracked ? available : 999);
+	buffer_add_string(out, "\r\n");
+}
+
+static const struct format google = {"google", "text/tab-separated-values; charset=utf-8", tsv_head, tsv_row};
+static const struct format local = {"local", "text/csv; charset=utf-8; header=present", csv_head, csv_row};
+
+/* --- the body --------------------------------------------------------------------------------------------------------- */
+
+static void feed_done(struct feed *feed)
+{
+	arena_done(&feed->page);
+	buffer_done(&feed->body);
+	running--;
+}
+
+static void on_error(struct ask *ask)
+{
+	struct feed *feed = (struct feed *)ask;
+	enum lu_error error = ask->query.error;
+	feed_done(feed);
+	problem_reply(ask->request, error, (struct text){0});
+}
+
+/* On a loader's thread. */
+static enum lu_error read_page(struct query *query, struct pg *pg)
+{
+	struct feed *feed = (struct feed *)query; /* its first member's first member */
+	return sku_page(pg, &feed->page, (struct text){feed->after, feed->after_size}, false, PAGE_ROWS, query->deadline_ns,
+	                &feed->rows, &feed->count);
+}
+
+static void on_page(struct ask *ask)
+{
+	struct feed *feed = (struct feed *)ask;
+	struct request *request = ask->request;
+	const struct principal *principal = request_principal(request);
+	for (size_t i = 0; i < feed->count; i++)
+		feed->format->put_row(&feed->body, feed, &feed->rows[i], figures_available(&feed->rows[i].figures, principal));
+	if (feed->count < PAGE_ROWS) {
+		request_reply(request, 200, feed->format->content_type, buffer_text(&feed->body));
+		feed_done(feed);
+		return;
+	}
+	struct text last = feed->rows[feed->count - 1].code;
+	memcpy(feed->after, last.data, last.size);
+	feed->after_size = last.size;
+	arena_reset(&feed->page);
+	ask_run(ask, read_page, on_page);
+}
+
+/* --- whether anything moved ------------------------------------------------------------------------------------------- */
+
+/* On a loader's thread. */
+static enum lu_error look(struct query *query, struct pg *pg)
+{
+	struct feed *feed = (struct feed *)query;
+	return feed_look(pg, query->arena, query->deadline_ns, &feed->state);
+}
+
+/* All that the body depends on: the entries, the settings of who asks, the address. */
+static struct text etag_of(const struct feed *feed)
+{
+	char cursor[FEED_CURSOR_BYTES_MAX + 1];
+	struct request *request = feed->ask.request;
+	const struct principal *principal = request_principal(request);
+	feed_cursor_format(&feed->state.now, cursor);
+	return arena_printf(request_arena(request), "\"%s.%s.%" PRId64 ".%d.%.*s\"", feed->format->name, cursor,
+	                    principal->settings.buffer, principal->settings.may_use_safety_stock, (int)feed->store.size,
+	                    feed->store.data);
+}
+
+static void on_looked(struct ask *ask)
+{
+	struct feed *feed = (struct feed *)ask;
+	struct text etag = etag_of(feed), known;
+	request_add_header(ask->request, "ETag", etag);
+	request_add_header(ask->request, "Cache-Control", TEXT("no-cache"));
+	if (request_header(ask->request, "If-None-Match", &known) && text_equal(known, etag)) {
+		request_reply(ask->request, 304, feed->format->content_type, (struct text){0});
+		feed_done(feed);
+		return;
+	}
+	feed->format->put_head(&feed->body);
+	ask_run(ask, read_page, on_page);
+}
+
+static void start(struct request *request, const struct format *format, struct text store)
+{
+	if (running++ >= FEEDS_MAX) {
+		running--;
+		problem_reply(request, LU_OVERLOADED, TEXT("Other feeds are being written; fetch this one in a moment."));
+		return;
+	}
+	struct feed *feed = ARENA_NEW(request_arena(request), struct feed);
+	feed->format = format;
+	feed->store = store;
+	arena_init(&feed->page, 64 * 1024);
+	ask_init(&feed->ask, request);
+	feed->ask.on_error = on_error;
+	ask_run(&feed->ask, look, on_looked);
+}
+
+void feed_google_get(struct request *request)
+{
+	static const char *const names[] = {NULL};
+	if (take_query_names(request, names))
+		start(request, &google, TEXT(""));
+}
+
+/* Codes of stores as Google allows them: what stands in a header's tag without quotes of its own. */
+static bool is_store(struct text store)
+{
+	for (size_t i = 0; i < store.size; i++)
+		if (store.data[i] <= ' ' || store.data[i] > '~' || strchr("\"\\,", store.data[i]))
+			return false;
+	return store.size && store.size <= STORE_BYTES_MAX;
+}
+
+void feed_local_get(struct request *request)
+{
+	static const char *const names[] = {"store", NULL};
+	struct text store = STORE_DEFAULT;
+	if (!take_query_names(request, names))
+		return;
+	if (request_query(request, "store", 0, &store) && !is_store(store)) {
+		problem_reply(request, LU_INVALID_FIELD,
+		              TEXT("The query's `store` must be 1 to 64 printable characters of ASCII, no "
+		                   "blanks, quotes, commas or backslashes."));
+		return;
+	}
+	start(request, &local, store);
+}

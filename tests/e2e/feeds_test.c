@@ -1,0 +1,82 @@
+/* The feeds that marketplaces fetch: whole, true for who asks, and free when nothing moved. */
+#include "lib/shop.h"
+
+static char body[1 << 20];
+
+static void fetch(const char *key, const char *path, const char *headers, int status)
+{
+	shop_expect(key, "GET", path, headers, NULL, status);
+	snprintf(body, sizeof body, "%s", shop_answer.body ? shop_answer.body : "");
+}
+
+static int count_lines(const char *text)
+{
+	int count = 0;
+	for (; *text; text++)
+		count += *text == '\n';
+	return count;
+}
+
+static void every_sku_has_its_line(void **state)
+{
+	shop_sql("INSERT INTO lastunit.sku (code, on_hand) SELECT 'F-' || i, i %% 3 FROM generate_series(1, 12000) i");
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/a%2Cb%22c", NULL, "{\"on_hand\":7}", 201);
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/EBOOK", NULL, "{\"tracked\":false}", 201);
+	fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 200);
+	assert_int_equal(count_lines(body), 12003);
+	assert_true(strncmp(body, "id\tavailability\n", 16) == 0);
+	assert_non_null(strstr(body, "\na,b\"c\tin_stock\n"));
+	assert_non_null(strstr(body, "\nEBOOK\tin_stock\n"));
+	assert_non_null(strstr(body, "\nF-3\tout_of_stock\n"));
+	assert_non_null(strstr(body, "\nF-12000\tout_of_stock\n"));
+	fetch(shop.key_marketplace, "/feeds/local.csv?store=shop-7", NULL, 200);
+	assert_int_equal(count_lines(body), 12003);
+	assert_non_null(strstr(body, "\r\nshop-7,\"a,b\"\"c\",in_stock,7\r\n"));
+	assert_non_null(strstr(body, "\r\nshop-7,F-2,in_stock,2\r\n"));
+	fetch(shop.key_marketplace, "/feeds/local.csv?store=a,b", NULL, 422);
+}
+
+static void a_buffer_is_not_offered(void **state)
+{
+	const char *const set[] = {"key", "set", "marketplace", "--buffer", "2", NULL};
+	service_create_sku(&shop, "BUFFERED", 5);
+	assert_int_equal(service_run(&shop, set), 0);
+	fetch(shop.key_marketplace, "/feeds/local.csv", NULL, 200);
+	assert_non_null(strstr(body, "\r\nmain,BUFFERED,in_stock,3\r\n"));
+	assert_non_null(strstr(body, "\r\nmain,F-2,out_of_stock,0\r\n"));
+	fetch(shop.key_web, "/feeds/local.csv", NULL, 200);
+	assert_non_null(strstr(body, "\r\nmain,BUFFERED,in_stock,5\r\n"));
+	const char *const unset[] = {"key", "set", "marketplace", "--buffer", "0", NULL};
+	assert_int_equal(service_run(&shop, unset), 0);
+}
+
+static void nothing_moved_is_a_304(void **state)
+{
+	char tag[200];
+	service_create_sku(&shop, "TAGGED", 5);
+	fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 200);
+	snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	fetch(shop.key_marketplace, "/feeds/google.tsv", tag, 304);
+	shop_expect(shop.key_web, "POST", "/v1/checkouts", NULL, shop_cart("TAGGED=5"), 201);
+	fetch(shop.key_marketplace, "/feeds/google.tsv", tag, 200);
+	assert_non_null(strstr(body, "\nTAGGED\tout_of_stock\n"));
+	/* Another address, another settings: another tag. */
+	snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	fetch(shop.key_marketplace, "/feeds/local.csv", tag, 200);
+}
+
+static void a_feed_wants_a_key(void **state)
+{
+	fetch(NULL, "/feeds/google.tsv", NULL, 401);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_sku_has_its_line),
+		cmocka_unit_test(a_buffer_is_not_offered),
+		cmocka_unit_test(nothing_moved_is_a_304),
+		cmocka_unit_test(a_feed_wants_a_key),
+	};
+	return cmocka_run_group_tests(tests, shop_open, shop_close);
+}
