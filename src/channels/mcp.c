@@ -336,7 +336,7 @@ void mcp_post(struct request *request)
 	mcp->params = json_object_get(body, "params");
 	struct text method = string_member(body, "method"), version;
 	if (!mcp->id) {
-		request_reply(request, 202, "application/json", (struct text){0});
+		request_reply(request, 202, NULL, (struct text){0});
 		return;
 	}
 	/* Never by Mcp-Method: some send it on the legacy wire, too. */

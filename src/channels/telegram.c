@@ -51,7 +51,7 @@ static void reply_send(struct telegram *telegram, struct json_writer *w)
 
 static void reply_nothing(struct request *request)
 {
-	request_reply(request, 200, "application/json", (struct text){0});
+	request_reply(request, 200, NULL, (struct text){0});
 }
 
 static void put_text(struct json_writer *w, struct text text)
