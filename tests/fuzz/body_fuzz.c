@@ -3,8 +3,8 @@
  * What is taken is within the bounds of the API; written again from the operation it reads as the same operation with the
  * same fingerprint, and so it does with its lines in another order and without its nulls; with one more member it is
  * refused. What is refused has one of the errors of its kind and a sentence. Input: one letter, which body it is; the
- * JSON. Letters: c checkout, r reserve, m commit, l release, x extend, n cancel, a adjust, p a SKU; in capitals as an
- * entry of a batch (P: none); o operations, s skus.
+ * JSON. Letters: c checkout, r reserve, m commit, l release, x extend, n cancel, a adjust, p a SKU, v an order; in capitals
+ * as an entry of a batch (P, V: none); o operations, s skus.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +44,8 @@ static void read_body(struct reading *reading, enum operation_kind kind, enum bo
 		operation->lines[0].sku = TEXT(SKU);
 		operation->line_count = 1;
 	}
+	if (kind == OPERATION_ORDER_PUT)
+		operation->number = TEXT("NUMBER-OF-THE-PATH");
 	reading->taken = body_decode(body, form, operation, &reading->fault);
 }
 
@@ -95,6 +97,10 @@ static void check_operation(const struct operation *operation, enum body_form fo
 	bool has_lines = kind == OPERATION_CHECKOUT || kind == OPERATION_RESERVE || kind == OPERATION_ADJUST;
 	check_lines(operation);
 	CHECK(!has_lines || operation->line_count);
+	CHECK(operation->order_version >= 0 && operation->order_version <= LU_ORDER_VERSION_MAX);
+	CHECK(kind == OPERATION_ORDER_PUT || !operation->order_version);
+	CHECK(kind == OPERATION_RESERVE || !operation->caller.data);
+	CHECK(!text_check_free(operation->caller, LU_CALLER_BYTES_MAX));
 	CHECK(!by_reservation || !operation->line_count);
 	CHECK(uuid_is_nil(&operation->target) || (form == BODY_OF_BATCH && (by_reservation || kind == OPERATION_CANCEL)));
 	CHECK(uuid_is_nil(&operation->other) || kind == OPERATION_CHECKOUT || kind == OPERATION_RESERVE);
@@ -166,11 +172,15 @@ static json_t *body_of(const struct operation *operation)
 		json_object_set_new(body, "reason", text_value(operation->reason));
 	if (operation->reference.data)
 		json_object_set_new(body, "reference", text_value(operation->reference));
+	if (operation->caller.data)
+		json_object_set_new(body, "caller", text_value(operation->caller));
+	if (operation->kind == OPERATION_ORDER_PUT)
+		json_object_set_new(body, "version", json_integer(operation->order_version));
 	if (operation->ttl_s)
 		json_object_set_new(body, "ttl_seconds", json_integer(operation->ttl_s));
 	put_id(body, operation->kind == OPERATION_CHECKOUT ? "releases" : "replaces", &operation->other);
 	put_id(body, operation->kind == OPERATION_CANCEL ? "checkout_id" : "reservation_id", &operation->target);
-	if (operation->line_count && operation->kind != OPERATION_SKU_PUT) {
+	if ((operation->line_count && operation->kind != OPERATION_SKU_PUT) || operation->kind == OPERATION_ORDER_PUT) {
 		json_t *lines = json_array();
 		for (size_t i = operation->line_count; i-- > 0;)
 			json_array_append_new(lines, line_value(&operation->lines[i], operation->kind));
@@ -308,7 +318,13 @@ static void fuzz_skus(const json_t *body)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char letters[] = "crmlxnap"; /* in the order of enum operation_kind */
+	static const struct {
+		char letter;
+		enum operation_kind kind;
+		bool in_batch;
+	} kinds[] = {{'c', OPERATION_CHECKOUT, true}, {'r', OPERATION_RESERVE, true},  {'m', OPERATION_COMMIT, true},
+	             {'l', OPERATION_RELEASE, true},  {'x', OPERATION_EXTEND, true},   {'n', OPERATION_CANCEL, true},
+	             {'a', OPERATION_ADJUST, true},   {'p', OPERATION_SKU_PUT, false}, {'v', OPERATION_ORDER_PUT, false}};
 	if (!size)
 		return 0;
 	char letter = (char)data[0];
@@ -318,13 +334,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* An absent body is an empty object to a route. */
 	if (json_parse(rest, &body, &why) && size > 1)
 		return 0;
-	const char *small = strchr(letters, letter | 0x20);
 	if (letter == 's')
 		fuzz_skus(body);
-	else if (letter == 'o')
+	if (letter == 'o')
 		fuzz_operations(body);
-	else if (small && *small && letter != 'P')
-		fuzz_operation((enum operation_kind)(small - letters + 1), letter & 0x20 ? BODY_OF_ROUTE : BODY_OF_BATCH, body);
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if (letter == kinds[i].letter)
+			fuzz_operation(kinds[i].kind, BODY_OF_ROUTE, body);
+		else if (kinds[i].in_batch && letter == kinds[i].letter - 'a' + 'A')
+			fuzz_operation(kinds[i].kind, BODY_OF_BATCH, body);
+	}
 	json_decref(body);
 	return 0;
 }

@@ -99,6 +99,7 @@ static enum lu_error error_of(const struct operation *operation, unsigned draw)
 	switch (operation->kind) {
 	case OPERATION_CHECKOUT:
 	case OPERATION_RESERVE:
+	case OPERATION_ORDER_PUT:
 		return of_carts[draw % 4];
 	case OPERATION_ADJUST:
 		return of_stock[draw % 4];
@@ -119,7 +120,7 @@ static enum lu_error error_of(const struct operation *operation, unsigned draw)
 /* Does do_it() know what an answer of its kind shows? */
 static bool is_known(enum operation_kind kind)
 {
-	return kind >= OPERATION_CHECKOUT && kind <= OPERATION_EXPIRE;
+	return (kind >= OPERATION_CHECKOUT && kind <= OPERATION_EXPIRE) || kind == OPERATION_ORDER_PUT;
 }
 
 static void refuse(struct operation *operation, unsigned draw)
@@ -134,6 +135,22 @@ static void refuse(struct operation *operation, unsigned draw)
 		                                          .available = 1,
 		                                          .held = draw & 1,
 		                                          .next_release_us = draw & 1 ? AT_US : 0};
+}
+
+static struct order *order_of(const struct operation *operation)
+{
+	struct order *order = ARENA_NEW(operation->arena, struct order);
+	*order = (struct order){.id = id_of(operation),
+	                        .number = operation->number,
+	                        .version = operation->order_version,
+	                        .channel = operation->principal.channel,
+	                        .created_us = AT_US,
+	                        .changed_us = AT_US};
+	order->lines = ARENA_ARRAY(operation->arena, operation->line_count, struct order_line);
+	for (size_t i = 0; i < operation->line_count; i++)
+		order->lines[order->line_count++] = (struct order_line){.sku = operation->lines[i].sku,
+		                                                        .quantity = operation->lines[i].quantity};
+	return order;
 }
 
 /* Whatever an answer of its kind shows. */
@@ -160,6 +177,7 @@ static void do_it(struct operation *operation)
 	                              .line_count = operation->line_count};
 	verdict->reservation = reservation;
 	verdict->checkout = checkout;
+	verdict->order = order_of(operation);
 	verdict->created = operation->fingerprint[3] & 1;
 	verdict->figures_count = operation->line_count;
 	verdict->figures = ARENA_ARRAY(arena, operation->line_count, struct sku_figures);
