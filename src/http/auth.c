@@ -47,6 +47,8 @@ static bool origin_is_listed(struct request *request, const char *origins)
 	for (const char *at = origins; *at;) {
 		size_t size = strcspn(at, " ");
 		if (text_equal(origin, (struct text){at, size})) {
+			if (request->stream) /* asked again of an answer that goes on, whose head is out: nothing may pile up */
+				return true;
 			request_add_header(request, "Access-Control-Allow-Origin", arena_text(request_arena(request), origin));
 			request_add_header(request, "Access-Control-Expose-Headers", TEXT("ETag, Cache-Status, Retry-After"));
 			request_add_header(request, "Vary", TEXT("Origin"));

@@ -198,10 +198,10 @@ static void who_reads_all_changes_slowly_misses_no_state(void **state)
 		assert_true(events <= MANY * (TIMES + 1));
 	}
 	/* It has caught up, and hears what comes next as everybody does. */
-	service_create_sku(&shop, "EV-MANY-AFTER", 1);
+	service_create_sku(&shop, "EV-AFTER-MANY", 1);
 	do
 		hear();
-	while (strcmp(sse_client_string(&stream, "sku"), "EV-MANY-AFTER") != 0);
+	while (strcmp(sse_client_string(&stream, "sku"), "EV-AFTER-MANY") != 0);
 }
 
 /* More pages of the feed than one, read one behind the other. */
