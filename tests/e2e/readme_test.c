@@ -142,6 +142,10 @@ static int read_page(const char *path)
 	while (fgets(line, sizeof line, file)) {
 		bool fence = strncmp(line, "```", 3) == 0, was_in = page->in_sh || page->in_json;
 		if (fence) {
+			if (page->in_json) { /* what stands in a further block is something else */
+				make_call(page);
+				*page->expected = 0;
+			}
 			page->in_sh = !was_in && strcmp(line, "```sh\n") == 0;
 			if (page->in_sh)
 				make_call(page);
