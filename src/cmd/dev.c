@@ -294,7 +294,8 @@ static void announce(const struct dev *dev)
 	dev_env_print_keys(&dev->env);
 	printf("ready %s\n", dev->env.url);
 	printf("\n  page  %s/\n  try   curl -s -H 'Authorization: Bearer %s' '%s/v1/%s'\n", dev->env.url,
-	       dev_env_key(&dev->env, CHANNEL_WEB), dev->env.url, dev->demo_there ? "availability/" DEV_DEMO_SKU : "skus?limit=3");
+	       dev_env_key(&dev->env, CHANNEL_WEB), dev->env.url,
+	       dev->demo_there ? "availability/" DEV_DEMO_SKU : "skus?limit=3");
 	fflush(stdout);
 }
 

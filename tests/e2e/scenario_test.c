@@ -20,8 +20,29 @@ static struct service service;
 static char values[10][600];
 static const char *variables[11];
 
+/* One that looks at nothing but answers, for whoever has only the service's address. */
+static char directory[] = "/tmp/lastunit-scenario-XXXXXX";
+static char over_http[60];
+static const char over_http_text[] =
+	"# Two buyers of the last unit, and only what they are told.\n"
+	"instance a\nstock LAMP 1\nsession web on a\nsession telegram on a\n\n"
+	"web: sell LAMP 1 -> 201\n"
+	"telegram: sell LAMP 1 -> 409 insufficient_stock\n"
+	"web: see LAMP = 0\n";
+
+static void write_over_http(void)
+{
+	assert_non_null(mkdtemp(directory));
+	snprintf(over_http, sizeof over_http, "%s/over-http.spec", directory);
+	FILE *file = fopen(over_http, "w");
+	assert_non_null(file);
+	fputs(over_http_text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
 static int open_service(void **state)
 {
+	write_over_http();
 	const struct {
 		const char *name, *value;
 	} rows[] = {{"URL", service.url},
@@ -44,6 +65,8 @@ static int open_service(void **state)
 
 static int close_service(void **state)
 {
+	unlink(over_http);
+	rmdir(directory);
 	assert_int_equal(service_audit(&service), 0);
 	return service_stop(&service);
 }
@@ -78,6 +101,7 @@ static struct command run_all(const char *first, const char *second)
 	for (size_t i = 0; i < found.gl_pathc && count < 30; i++)
 		if (!needs_a_bench(found.gl_pathv[i]))
 			arguments[count++] = found.gl_pathv[i];
+	arguments[count++] = over_http;
 	arguments[count++] = "tests/spec/late-fill.spec";
 	arguments[count++] = first ? first : "--no-verbose";
 	arguments[count++] = second ? second : "--no-verbose";
@@ -142,7 +166,7 @@ static void without_sql_and_redis_what_needs_them_is_passed_over(void **state)
 	if (command.exit_code != 0)
 		fail_msg("exit code %d\n%s%s", command.exit_code, command.out, command.err);
 	expect_out(&command, "needs --database-url");
-	expect_out(&command, "passed        last-unit ");
+	expect_out(&command, "passed        over-http ");
 	command_done(&command);
 }
 
