@@ -12,8 +12,8 @@ CC      := gcc
 endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
-# sim and spec have targets of their own.
-KINDS   ?= unit fuzz store cache inventory e2e $(if $(SAN),,model)
+# sim has a target of its own.
+KINDS   ?= unit fuzz store cache inventory spec mutants e2e $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
 comma := ,
@@ -66,7 +66,7 @@ FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fu
 FUZZL := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_fuzz.c tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 TESTS += $(FUZZ:%_fuzz=%_test)
 BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
-EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv))
+EMBED := $(sort $(wildcard lua/*.lua sql/*.sql sql/*.csv src/api/*.json))
 
 .PHONY: all
 all: $(BIN) $(if $(SAN)$(filter-out build/%,$(BIN))$(filter clang%,$(CC)),,build/lastunit)   ## build the binary: build/lastunit
@@ -128,7 +128,11 @@ $(BUILD)/tests/fuzz/%_test: $(BUILD)/tests/fuzz/%_fuzz.o $(BUILD)/tests/fuzz/dri
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 
 # Every embedded file becomes one row of embedded_files[], by .incbin, sorted by name.
-$(BUILD)/gen/embedded.c: $(EMBED) Makefile
+# A file that went or was renamed leaves nothing newer behind: the list of names tells.
+$(BUILD)/gen/embedded.list: FORCE
+	@mkdir -p $(@D)
+	@echo '$(EMBED)' | cmp -s - $@ || echo '$(EMBED)' >$@
+$(BUILD)/gen/embedded.c: $(EMBED) $(BUILD)/gen/embedded.list Makefile
 	@mkdir -p $(@D)
 	@{ printf '%s\n' '#include "base/embed.h"'; n=0; for f in $(EMBED); do \
 	  printf '%s\n' "__asm__(\".section .rodata\\nembedded_$$n:\\n.incbin \\\"$$f\\\"\\nembedded_end_$$n:\\n.byte 0\\n.previous\\n\");"; \
@@ -155,7 +159,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san check sim spec soak bench lint format clean help
+.PHONY: run deps test test-san check sim spec mutants soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -193,6 +197,9 @@ sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or 
 spec: deps         ## the scenarios of tests/spec, step by step, on a bench of their own
 	@$(AGAIN) tests
 	@$(AGAIN) KINDS=spec LINT= check
+
+mutants: deps      ## break the protocol line by line; each break must be seen by its test: MUTANTS="late-fill"
+	@sh tests/mutants/run.sh --keep build/mutants $(MUTANTS)
 
 soak: deps         ## the same with new seeds for an hour: MINUTES=60 SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)

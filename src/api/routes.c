@@ -55,6 +55,7 @@ static const struct route routes[] = {
 	{GET,  "/healthz",                        0,           health_get},
 	{GET,  "/readyz",                         0,           ready_get},
 	{GET,  "/metrics",                        0,           metrics_get},
+	{GET,  "/openapi.json",                   0,           openapi_get},
 	{GET,  "/problems",                       0,           problem_index_get},
 	{GET,  "/problems/{code}",                0,           problem_page_get},
 	{GET,  "/",                               0,           front_page_get},

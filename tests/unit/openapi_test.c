@@ -1,0 +1,119 @@
+/* /openapi.json says what the table of routes says: every route, no other, with its scope. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "api/api.h"
+#include "base/embed.h"
+#include "http/request.h"
+
+static json_t *description;
+
+static int load(void **state)
+{
+	struct text text = embed_find("src/api/openapi.json");
+	json_error_t error;
+	description = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
+	if (!description)
+		fail_msg("line %d: %s", error.line, error.text);
+	return 0;
+}
+
+static int forget(void **state)
+{
+	json_decref(description);
+	return 0;
+}
+
+static const char *method_name(unsigned method)
+{
+	switch (method) {
+	case HTTP_METHOD_GET:
+		return "get";
+	case HTTP_METHOD_POST:
+		return "post";
+	case HTTP_METHOD_PUT:
+		return "put";
+	default:
+		return "delete";
+	}
+}
+
+/* The scope that the first way in asks for; "" for none. */
+static const char *described_scope(const json_t *operation)
+{
+	const json_t *way = json_array_get(json_object_get(operation, "security"), 0);
+	const char *scope = json_string_value(json_array_get(json_object_get(way, "key"), 0));
+	return scope ? scope : "";
+}
+
+static void every_route_is_described(void **state)
+{
+	const struct router *router = api_router(NULL);
+	const json_t *paths = json_object_get(description, "paths");
+	for (size_t i = 0; i < router->count; i++) {
+		const struct route *route = &router->routes[i];
+		const json_t *operation = json_object_get(json_object_get(paths, route->pattern), method_name(route->methods));
+		if (!operation)
+			fail_msg("%s %s is not described", method_name(route->methods), route->pattern);
+		/* What asks for a key by itself may describe one. */
+		if (route->scopes)
+			assert_string_equal(described_scope(operation), scope_name((enum scope)route->scopes));
+	}
+}
+
+static void nothing_else_is_described(void **state)
+{
+	const struct router *router = api_router(NULL);
+	const char *path, *method;
+	json_t *item, *operation;
+	size_t count = 0;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			bool known = false;
+			for (size_t i = 0; i < router->count && !known; i++)
+				known = !strcmp(router->routes[i].pattern, path) &&
+				        !strcmp(method_name(router->routes[i].methods), method);
+			if (!known)
+				fail_msg("%s %s is no route", method, path);
+			count++;
+		}
+	}
+	assert_int_equal(count, router->count);
+}
+
+/* A name that is used twice would make a generated client lose one. */
+static void every_operation_has_a_name_of_its_own(void **state)
+{
+	const char *path, *method;
+	json_t *item, *operation, *seen = json_object();
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			const char *name = json_string_value(json_object_get(operation, "operationId"));
+			assert_non_null(name);
+			assert_null(json_object_get(seen, name));
+			json_object_set_new(seen, name, json_true());
+		}
+	}
+	json_decref(seen);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_route_is_described),
+		cmocka_unit_test(nothing_else_is_described),
+		cmocka_unit_test(every_operation_has_a_name_of_its_own),
+	};
+	return cmocka_run_group_tests(tests, load, forget);
+}
