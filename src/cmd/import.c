@@ -21,6 +21,7 @@
 #include "cmd/import_apply.h"
 #include "cmd/import_rows.h"
 #include "cmd/import_stage.h"
+#include "cmd/import_wait.h"
 #include "cmd/progress.h"
 #include "cmd/text_map.h"
 #include "store/migrate.h"
@@ -29,6 +30,7 @@
 #define CONNECT_MS 5000
 #define SHOWN_MAX 20
 #define OUTCOMES_PAGE 5000
+#define WAITING_SAID_MS 5000
 
 static const struct manual manual = {
 	.name = "import",
@@ -81,7 +83,7 @@ struct run {
 	struct import_options options;
 	struct arena arena;
 	struct progress progress;
-	int64_t start_ns;
+	int64_t start_ns, waiting_said_ns;
 
 	/* what the file said, in the last pass over it */
 	struct import_columns columns;
@@ -445,6 +447,19 @@ static enum lu_error failed(struct run *run, enum lu_error error, const char *wh
 	return error;
 }
 
+/* Said at once and every few seconds, also to a log: a file that waits for a forgotten psql must not look like one that
+ * is being imported. */
+static void on_wait(const char *sentence, void *context)
+{
+	struct run *run = context;
+	int64_t now_ns = clock_boottime_ns();
+	if (run->waiting_said_ns && now_ns - run->waiting_said_ns < WAITING_SAID_MS * NS_PER_MS)
+		return;
+	run->waiting_said_ns = now_ns;
+	progress_done(&run->progress);
+	fprintf(stderr, "lastunit import: waiting: %s\n", sentence);
+}
+
 /* Everything that needs the database, on one connection. LU_OK: the run has an end, good or bad. */
 static enum lu_error on_connection(struct run *run, struct pg *pg)
 {
@@ -486,7 +501,7 @@ static int import_run(struct run *run)
 {
 	struct pg_options pg_options = {.url = run->config.database_url,
 	                                .application_name = "lastunit import",
-	                                .lock_timeout_ms = 30000,
+	                                .lock_timeout_ms = IMPORT_LOCK_MS,
 	                                .idle_in_transaction_timeout_ms = 60000};
 	struct pg *pg = pg_new(&pg_options);
 	enum lu_error error = LU_OK;
@@ -534,7 +549,8 @@ int cmd_import(int argc, char **argv)
 		{"partial", CONFIG_BOOL, "0", 0, 1, "", "apply the good rows even if others are refused", &flags->partial},
 		{"outcomes", CONFIG_STRING, "", 0, 4000, "", "write one line per row to this file (-: standard output)",
 	     &flags->outcomes},
-		{"timeout-s", CONFIG_INT, "900", 1, 86400, "s", "give up after this time", &flags->timeout_s},
+		{"timeout-s", CONFIG_INT, "900", 1, 86400, "s",
+	     "give up after this time, also if it was spent waiting for rows that others lock", &flags->timeout_s},
 		{"json", CONFIG_BOOL, "0", 0, 1, "", "print the result as JSON", &flags->json},
 		{0}};
 	int positionals = 0;
@@ -545,6 +561,8 @@ int cmd_import(int argc, char **argv)
 		return cmd_fail(&manual, EXIT_USAGE, "which file? usage: lastunit %s", manual.usage);
 	run.path = argv[1];
 	run.options.config = &run.config;
+	run.options.on_wait = on_wait;
+	run.options.context = &run;
 	run.options.deadline_ns = deadline_in_ms(flags->timeout_s * 1000);
 	struct redis_address address;
 	const char *why = "";

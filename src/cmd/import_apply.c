@@ -4,8 +4,9 @@
  * each row · those that fail · new SKUs by code · changed SKUs · ledger · titles · the key's row · the cells to intend ·
  * COMMIT · publish.
  * Failure modes: a failing row refuses the file, or, with --partial, itself and the rows of its SKU behind it (they
- * rest on it); the epoch is open and must not be, or Redis fails: ROLLBACK, close it, run again; a deadlock, a lock not
- * had, a key or a SKU that somebody else inserted: run again; the connection lost: the caller's business.
+ * rest on it); the epoch is open and must not be, or Redis fails: ROLLBACK, close it, run again; a deadlock, a key or a
+ * SKU that somebody else inserted: run again; a lock not had in IMPORT_LOCK_MS: ROLLBACK, say whose it is, wait holding
+ * nothing, run again; the connection lost: the caller's business.
  */
 #include "cmd/import_apply.h"
 
@@ -20,6 +21,7 @@
 #include "base/id.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cmd/import_wait.h"
 #include "inventory/coherence.h"
 #include "lastunit/decide.h"
 #include "inventory/epoch.h"
@@ -145,7 +147,7 @@ static const struct pg_statement read_outcomes =
      " WHERE s.line > $1 ORDER BY s.line LIMIT $2"};
 
 /* What becomes of an attempt. */
-enum next { NEXT_DONE, NEXT_AGAIN, NEXT_CLOSE_EPOCH, NEXT_FAIL };
+enum next { NEXT_DONE, NEXT_AGAIN, NEXT_WAIT, NEXT_CLOSE_EPOCH, NEXT_FAIL };
 
 struct import {
 	struct pg *pg;
@@ -501,13 +503,28 @@ static enum next what_next(struct import *in, enum lu_error error)
 {
 	switch (pg_error(in->pg)->class) {
 	case PG_RETRY:
-		return NEXT_AGAIN;
+		return strcmp(pg_error(in->pg)->sqlstate, "55P03") == 0 ? NEXT_WAIT : NEXT_AGAIN;
 	case PG_DUPLICATE: /* somebody made one of our SKUs, or ran this very import */
 		return NEXT_AGAIN;
 	default:
 		(void)fail(in, error);
 		return NEXT_FAIL;
 	}
+}
+
+/* False: the time is up; the report says for whom it was spent. */
+static bool wait_for_others(struct import *in, struct import_wait *wait)
+{
+	struct arena arena;
+	arena_init(&arena, 1024);
+	import_wait_look(wait, in->pg, &arena, in->options->deadline_ns);
+	arena_done(&arena);
+	if (in->options->on_wait)
+		in->options->on_wait(wait->why, in->options->context);
+	if (import_wait_sleep(wait, in->options->deadline_ns))
+		return true;
+	snprintf(in->report->why, sizeof in->report->why, "gave up waiting: %s; nothing was imported", wait->why);
+	return false;
 }
 
 enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct import_options *options,
@@ -517,7 +534,8 @@ enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct impo
 	enum lu_error error = find_principal(pg, arena, options->deadline_ns, &in.principal_id);
 	if (error)
 		return fail(&in, error);
-	for (int n = 0; n < ATTEMPTS_MAX; n++) {
+	struct import_wait wait = {0};
+	for (int n = 0; n < ATTEMPTS_MAX;) {
 		struct coherence coherence = {0};
 		enum next next = NEXT_DONE;
 		arena_init(&in.scratch, 1 << 16);
@@ -538,13 +556,20 @@ enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct impo
 			return error;
 		if (next == NEXT_CLOSE_EPOCH && (error = close_epoch(&in)))
 			return error;
-		if (next == NEXT_AGAIN) {
+		if (next == NEXT_AGAIN || next == NEXT_WAIT) {
 			/* A twin of this import may have won: then its answer is ours. */
 			error = import_known(pg, arena, options, report);
 			if (error || report->replayed)
 				return error;
-			clock_sleep_until(deadline_in_ms(20 + (int64_t)random_below(80)));
 		}
+		if (next == NEXT_WAIT) {
+			if (!wait_for_others(&in, &wait))
+				return LU_OVERLOADED;
+			continue; /* it is their time, not one of our attempts */
+		}
+		if (next == NEXT_AGAIN)
+			clock_sleep_until(deadline_in_ms(20 + (int64_t)random_below(80)));
+		n++;
 	}
 	snprintf(report->why, sizeof report->why, "others are changing the same SKUs or the cache epoch; try again");
 	return LU_OVERLOADED;

@@ -31,6 +31,9 @@ struct import_options {
 	int64_t unreadable; /* rows refused before they got here: told again when the import is repeated */
 	bool texts;         /* some row may have a title or names */
 	int64_t deadline_ns;
+	/* Called whenever others' locks stand in the way, with who they are; NULL: nobody wants to know. */
+	void (*on_wait)(const char *sentence, void *context);
+	void *context;
 };
 
 struct import_refusal {
@@ -56,7 +59,8 @@ struct import_report {
 /* What this key has done before: report->replayed. LU_IDEMPOTENCY_CONFLICT if it was another file or other options. */
 enum lu_error import_known(struct pg *pg, struct arena *arena, const struct import_options *options,
                            struct import_report *report) LU_MUST_CHECK;
-/* LU_OK: applied or refused, see the report. LU_DATABASE_UNAVAILABLE: the connection is lost; stage again on a new one,
+/* Locks of others are waited for outside of the transaction (import_wait.h), until the deadline: LU_OVERLOADED then.
+ * LU_OK: applied or refused, see the report. LU_DATABASE_UNAVAILABLE: the connection is lost; stage again on a new one,
  * after import_known(), for the commit may have happened. Anything else: failed, nothing was written. */
 enum lu_error import_apply(struct pg *pg, struct arena *arena, const struct import_options *options,
                            struct import_report *report) LU_MUST_CHECK;

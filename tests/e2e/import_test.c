@@ -396,6 +396,55 @@ static void killed_at_any_moment_it_is_all_or_nothing(void **state)
 	}
 }
 
+/* What a command has said on stderr so far. */
+static const char *said(const struct command *command)
+{
+	static char text[2000];
+	ssize_t size = pread(command->err_fd, text, sizeof text - 1, 0);
+	text[size > 0 ? size : 0] = 0;
+	return text;
+}
+
+/* Somebody opens a transaction on one of its SKUs and goes to lunch: the others are on sale all the while, and the
+ * import says who it is. */
+static void a_row_that_a_stranger_locks_is_waited_for_with_no_lock_held(void **state)
+{
+	import_ok(write_text("lunch.csv", "sku,on_hand\nLUNCH-A,10\nLUNCH-B,10\nLUNCH-C,10\n"));
+	const char *path = write_text("lunch-2.csv", "sku,delta\nLUNCH-A,5\nLUNCH-B,5\nLUNCH-C,5\n");
+	PGconn *stranger = PQconnectdb(service.database_url);
+	PQclear(PQexec(stranger, "SET application_name = 'lunch'; BEGIN"));
+	PQclear(PQexec(stranger, "SELECT FROM lastunit.sku WHERE code = 'LUNCH-B' FOR UPDATE"));
+	char says[100];
+	snprintf(says, sizeof says, "SKU \"LUNCH-B\" is locked by pid %d (lunch)", PQbackendPID(stranger));
+
+	struct command command = command_start((const char *[]){"import", path, NULL}, variables);
+	int64_t deadline_ns = deadline_in_ms(PATIENCE_MS);
+	while (!strstr(said(&command), "waiting: ") && deadline_left_ms(deadline_ns) > 0)
+		usleep(1000);
+	assert_non_null(strstr(said(&command), says));
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(service_sell(&service, service.key_web, NULL, "LUNCH-A", 1), 201);
+	PQclear(PQexec(stranger, "COMMIT"));
+	command_wait(&command);
+	if (command.exit_code)
+		fail_msg("%d: %s", command.exit_code, command.err);
+	command_done(&command);
+	assert_row("LUNCH-A", 10, 7);
+	assert_row("LUNCH-B", 15, 2);
+
+	PQclear(PQexec(stranger, "BEGIN; UPDATE lastunit.sku SET on_hand = 1 WHERE code = 'LUNCH-B'"));
+	path = write_text("lunch-3.csv", "sku,delta\nLUNCH-A,1\nLUNCH-B,1\n");
+	command = command_run((const char *[]){"import", path, "--timeout-s", "4", NULL}, variables);
+	assert_int_equal(command.exit_code, 1);
+	assert_non_null(strstr(command.err, "gave up waiting: "));
+	assert_non_null(strstr(command.err, says));
+	command_done(&command);
+	PQclear(PQexec(stranger, "ROLLBACK"));
+	PQfinish(stranger);
+	assert_row("LUNCH-A", 10, 7);
+	assert_row("LUNCH-B", 15, 2);
+}
+
 /* --- refusals ------------------------------------------------------------------------------------------------------------------ */
 
 static void a_count_never_goes_below_what_is_held(void **state)
@@ -761,6 +810,7 @@ int main(void)
 		SOUND(a_bad_row_keeps_all_others_out_until_it_is_mended),
 		SOUND(two_people_at_once_import_it_once),
 		SOUND(killed_at_any_moment_it_is_all_or_nothing),
+		SOUND(a_row_that_a_stranger_locks_is_waited_for_with_no_lock_held),
 		SOUND(a_count_never_goes_below_what_is_held),
 		SOUND(change_from_is_what_on_hand_must_be),
 		SOUND(counts_stay_in_their_range_however_many_rows_add_up),
