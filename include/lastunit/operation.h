@@ -124,6 +124,12 @@ struct verdict {
 	size_t figures_count;
 };
 
+/* Where the time went, in ns: the wait for a writer, attempts that came to nothing included, then the steps of the batch
+ * that answered it, shared by all its operations. `intend` is what Redis took beside the write. 0: not reached. */
+struct operation_timing {
+	int64_t queue, lock, decide, write, intend, commit, publish;
+};
+
 struct operation {
 	/* filled by the caller */
 	enum operation_kind kind;
@@ -147,8 +153,10 @@ struct operation {
 
 	/* the answer */
 	struct verdict verdict;
+	struct operation_timing timing;
 
 	/* the inventory's own */
+	int64_t submitted_ns; /* BOOTTIME */
 	uint8_t fingerprint[32];
 	struct uuid new_id; /* of the object it may make */
 	struct text *skus;  /* every SKU concerned, byte order, no twins */

@@ -35,8 +35,9 @@ struct entry {
 
 struct batch {
 	struct request *request;
-	size_t waiting; /* submitted and not yet answered */
-	size_t next;    /* the first that is not yet submitted */
+	struct call *last; /* answered: whose timing is that of the whole */
+	size_t waiting;    /* submitted and not yet answered */
+	size_t next;       /* the first that is not yet submitted */
 	size_t count;
 	struct entry entries[];
 };
@@ -64,6 +65,8 @@ static void write_result(struct json_writer *w, struct entry *entry)
 static void reply_results(struct batch *batch)
 {
 	struct request *request = batch->request;
+	if (batch->last)
+		call_add_timing(batch->last);
 	struct json_writer w = json_writer(loop_out(loop_of(request)));
 	json_object_open(&w);
 	json_key(&w, "results");
@@ -94,6 +97,7 @@ static void decode(struct entry *entry, struct request *request, const json_t *v
 	enum operation_kind kind = OPERATION_CHECKOUT;
 	bool known = body_operation_kind(value, &entry->arena, &kind, fault);
 	call_init(&entry->call, request, kind, &entry->arena);
+	entry->call.one_of_many = true;
 	if (known && body_decode(value, BODY_OF_BATCH, operation, fault) && allowed(operation, fault) &&
 	    !operation->client_key && call_key_required(kind))
 		fault->error = LU_IDEMPOTENCY_KEY_REQUIRED;
@@ -159,6 +163,7 @@ static void go_on(struct batch *batch)
 static void on_answer(struct call *call)
 {
 	struct batch *batch = ((struct entry *)call)->batch; /* its first member */
+	batch->last = call;
 	if (!--batch->waiting)
 		go_on(batch);
 }

@@ -78,7 +78,44 @@ static void on_done(struct operation *operation)
 static void deliver(struct mailbox_item *item)
 {
 	struct call *call = CONTAINER(item, struct call, item);
+	if (!call->one_of_many)
+		call_add_timing(call);
 	call->on_answer(call);
+}
+
+/* "lock;dur=0.412, ": milliseconds, as the metric's unit wants. */
+static void put_timing(struct buffer *out, const char *step, int64_t ns)
+{
+	if (ns <= 0)
+		return;
+	int64_t us = ns / 1000;
+	const char fraction[] = {'.', (char)('0' + us / 100 % 10), (char)('0' + us / 10 % 10), (char)('0' + us % 10)};
+	if (out->size)
+		buffer_add_string(out, ", ");
+	buffer_add_string(out, step);
+	buffer_add_string(out, ";dur=");
+	buffer_add_int(out, us / 1000);
+	buffer_add(out, fraction, sizeof fraction);
+}
+
+void call_add_timing(struct call *call)
+{
+	const struct operation_timing *timing = &call->operation.timing;
+	struct buffer *out = loop_out(loop_of(call->request));
+	put_timing(out, "queue", timing->queue);
+	put_timing(out, "lock", timing->lock);
+	put_timing(out, "decide", timing->decide);
+	put_timing(out, "write", timing->write);
+	put_timing(out, "intend", timing->intend);
+	put_timing(out, "commit", timing->commit);
+	put_timing(out, "publish", timing->publish);
+	if (!uuid_is_nil(&call->operation.verdict.object_id)) {
+		char id[UUID_TEXT_BYTES + 1];
+		uuid_format(&call->operation.verdict.object_id, id);
+		buffer_add_format(out, "%soperation;desc=\"%s\"", out->size ? ", " : "", id);
+	}
+	if (out->size)
+		request_add_header(call->request, "Server-Timing", buffer_text(out));
 }
 
 enum lu_error call_submit(struct call *call, void (*on_answer)(struct call *call), struct text *ret_detail)

@@ -34,6 +34,7 @@ struct call {
 	struct mailbox *mailbox;
 	struct request *request;
 	void (*on_answer)(struct call *call);
+	bool one_of_many; /* its timing is not that of the request's answer */
 };
 
 /* Prepares `call` for an operation of this kind by the request's principal, its memory in `arena`. */
@@ -44,6 +45,8 @@ void call_run(struct call *call, void (*on_answer)(struct call *call));
 /* Hands the operation on; on_answer will come. LU_OK or what inventory_submit said, with a sentence in ret_detail. */
 enum lu_error call_submit(struct call *call, void (*on_answer)(struct call *call), struct text *ret_detail)
 	LU_MUST_CHECK;
+/* The header `Server-Timing` (W3C) of an answered operation; every call but one of many gets it by itself. */
+void call_add_timing(struct call *call);
 /* The usual on_answer: replies with the verdict. */
 void call_reply(struct call *call);
 /* True if operations of this kind must carry a key of the client's. */

@@ -43,6 +43,8 @@ struct attempt {
 	struct pg *pg;
 	struct arena *arena;
 	int64_t deadline_ns;
+	int64_t started_ns, lap_ns; /* the beginning, and that of the step under way */
+	struct operation_timing timing;
 	struct epoch_row epoch;
 	struct coherence coherence;
 	struct decision_input input;
@@ -71,6 +73,14 @@ void batch_refuse(struct operation *operation, enum lu_error error)
 {
 	operation->verdict = (struct verdict){.error = error};
 	batch_answer(operation);
+}
+
+/* What the step that ends here took. */
+static int64_t lap(struct attempt *a)
+{
+	int64_t now = clock_boottime_ns(), took = now - a->lap_ns;
+	a->lap_ns = now;
+	return took;
 }
 
 /* --- what a failure means ------------------------------------------------------------------------------------------ */
@@ -546,6 +556,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 	if (a->redis && marks->count)
 		intent = coherence_intend_send(&a->coherence, a->arena, marks->skus, marks->versions, marks->count,
 		                               intend_deadline);
+	int64_t sending = lap(a);
 	if (anything && intent == CELL_OK) {
 		send_writes(a);
 		enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
@@ -555,8 +566,11 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		if (error || end)
 			return back_out(a, a->key_busy ? key_busy(a) : outcome_of(a->pg));
 	}
+	a->timing.write = lap(a);
 	if (a->redis && marks->count && intent == CELL_OK)
 		intent = coherence_intend_take(&a->coherence, intend_deadline);
+	int64_t waiting = lap(a);
+	a->timing.intend = a->redis && marks->count ? sending + waiting : 0;
 	if (intent != CELL_OK) {
 		back_out(a, OUTCOME_AGAIN);
 		return close_epoch(a, intent == CELL_FENCED ? "intend was fenced" : "intend failed") ? OUTCOME_RECONNECT
@@ -576,6 +590,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		return OUTCOME_UNKNOWN;
 	}
 	SYNC_POINT("committed");
+	a->timing.commit = lap(a);
 	atomic_store(&a->writer->all->abandoned, 0); /* PostgreSQL commits */
 	metric_add(METRIC_BATCHES, 1);
 	return OUTCOME_ANSWERED;
@@ -630,8 +645,11 @@ static void answer_all(struct attempt *a)
 	metric_add(METRIC_EXPIRED, (int64_t)a->decision.expired_count);
 	metric_add(METRIC_REFRESHES, (int64_t)a->decision.refreshed_count);
 	for (size_t i = 0; i < b->count; i++) {
-		metric_add(METRIC_HOLDS_CAPPED, b->operations[i]->verdict.error == LU_TOO_MANY_HOLDS);
-		batch_answer(b->operations[i]);
+		struct operation *op = b->operations[i];
+		metric_add(METRIC_HOLDS_CAPPED, op->verdict.error == LU_TOO_MANY_HOLDS);
+		op->timing = a->timing;
+		op->timing.queue = a->started_ns - op->submitted_ns;
+		batch_answer(op);
 	}
 	b->count = 0;
 }
@@ -722,7 +740,9 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 	                    .writer = writer,
 	                    .pg = writer->pg,
 	                    .arena = &writer->arena,
-	                    .deadline_ns = deadline_ns};
+	                    .deadline_ns = deadline_ns,
+	                    .started_ns = clock_boottime_ns()};
+	a.lap_ns = a.started_ns;
 	for (size_t i = 0; i < batch->count; i++)
 		batch->operations[i]->key_in_flight = false;
 	if (pg_connect(a.pg, deadline_ns))
@@ -732,16 +752,19 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 	if (outcome == OUTCOME_ANSWERED && batch->count == 0)
 		return back_out(&a, OUTCOME_ANSWERED); /* all were blocked and went back to the queue */
 	SYNC_POINT("locked");
+	a.timing.lock = lap(&a);
 	if (outcome == OUTCOME_ANSWERED)
 		outcome = decide_all(&a, &round);
 	if (outcome != OUTCOME_ANSWERED)
 		return outcome;
 	struct marks marks = marks_of(&a);
+	a.timing.decide = lap(&a);
 	outcome = write_and_commit(&a, &marks);
 	if (outcome != OUTCOME_ANSWERED)
 		return outcome;
 	if (a.redis)
 		publish(&a, &marks);
+	a.timing.publish = a.redis ? lap(&a) : 0;
 	SYNC_POINT("published");
 	answer_all(&a);
 	return OUTCOME_ANSWERED;

@@ -132,6 +132,7 @@ void inventory_stop(struct inventory *inventory)
 
 enum lu_error inventory_submit(struct inventory *inventory, struct operation *operation)
 {
+	operation->submitted_ns = clock_boottime_ns();
 	enum lu_error error = operation_prepare(operation);
 	if (error)
 		return error;
