@@ -221,6 +221,29 @@ static void versions_of_one_batch_follow_each_other(void **state)
 	expect_figures(w, 'B', 4, 0);
 }
 
+/* New ones are told in the order in which everybody inserts them (world.c looks), and each finds its own row again. */
+static void one_batch_keeps_the_numbers_of_principals_apart(void **state)
+{
+	struct world *w = *state;
+	world_sku(w, 'A', 20);
+	struct operation *ops[] = {put(w, world_site, "P", 1, "A1"), put(w, bazaar, "P", 1, "A2"),
+	                           put(w, world_site, "O", 1, "A3"), put(w, bazaar, "O", 1, "A4")};
+	for (int round = 1; round <= 2; round++) {
+		for (size_t i = 0; i < 4; i++) {
+			ops[i]->order_version = round;
+			assert_int_equal(world_prepare(w, ops[i]), LU_OK);
+		}
+		world_batch(w, ops, 4);
+		for (size_t i = 0; i < 4; i++)
+			expect_error(&ops[i]->verdict, LU_OK);
+		expect_lines(world_order(w, world_site, "P"), "A1");
+		expect_lines(world_order(w, bazaar, "P"), "A2");
+		expect_lines(world_order(w, world_site, "O"), "A3");
+		expect_lines(world_order(w, bazaar, "O"), "A4");
+	}
+	expect_figures(w, 'A', 10, 0);
+}
+
 static void an_order_obeys_the_settings_of_its_principal(void **state)
 {
 	struct world *w = *state;
@@ -333,6 +356,7 @@ int main(void)
 		TEST(one_version_has_one_content),
 		TEST(each_principal_has_its_own_numbers),
 		TEST(versions_of_one_batch_follow_each_other),
+		TEST(one_batch_keeps_the_numbers_of_principals_apart),
 		TEST(an_order_obeys_the_settings_of_its_principal),
 		TEST(due_holds_make_room_for_an_order),
 		TEST(a_line_remembers_which_of_its_units_were_counted),
