@@ -490,6 +490,10 @@ static void C8_the_largest_numbers_are_compared_and_never_formatted(void **state
 	assert_string_equal(look(sku), "V|999999999999999|1000000000000000|0|0|0|SKU-1");
 	assert_int_equal(number(cell_invalidate(&arena, ns, &sku, &max, 1)), 1); /* one less is older */
 	assert_string_equal(look(sku), ABSENT);
+
+	number(cell_intend(&arena, ns, TEXT("m"), &sku, &max, 1));
+	assert_int_equal(number(cell_invalidate(&arena, ns, &sku, &max, 1)), 1);
+	assert_string_equal(look(sku), "I|-|1000000000000000");
 }
 
 static void every_byte_survives_in_keys_and_cells(void **state)
