@@ -22,7 +22,8 @@
 #include "http/scan.h"
 
 #define BYTES_MAX (40 * 1024)
-#define CUTS_MAX 48 /* places at which one input is cut */
+#define PIECES_MAX 256 /* an input up to this long is sent byte by byte */
+#define CUTS 6         /* and cut in two at so many places, drawn from its bytes */
 #define REQUEST_BODY_BYTES_MAX (1024 * 1024)
 
 static size_t handled; /* requests that a handler was given */
@@ -189,24 +190,34 @@ static void exchange(struct text bytes, size_t first, size_t piece, struct peer_
 	CHECK(answers->count >= handled); /* the others were refused by the server itself */
 }
 
+/* The same bytes, otherwise cut, have the same answers. */
+static void check_cut(struct text bytes, size_t first, size_t piece, const struct peer_answers *whole)
+{
+	struct peer_answers cut;
+	size_t handled_whole = handled;
+	exchange(bytes, first, piece, &cut);
+	CHECK(handled == handled_whole && cut.count == whole->count);
+	CHECK(text_equal(buffer_text(&cut.raw), buffer_text(&whole->raw)));
+	peer_answers_done(&cut);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct router router = {routes, sizeof routes / sizeof routes[0]};
 	struct text bytes = {(const char *)data, size};
-	struct peer_answers whole, cut;
+	struct peer_answers whole;
+	size_t piece = 1 + size / PIECES_MAX;
+	uint64_t draw = size;
 	if (!size || size > BYTES_MAX || holds_head(bytes))
 		return 0;
 	peer_start(&router, (struct server_hooks){0});
 	exchange(bytes, size, size, &whole);
 	CHECK(whole.count == expected_answers(bytes));
-	size_t handled_whole = handled, step = 1 + size / CUTS_MAX;
-	for (size_t first = 0; first < size; first += step) {
-		/* 0: in small pieces all the way */
-		exchange(bytes, first ? first : 1, first ? size : step, &cut);
-		CHECK(handled == handled_whole && cut.count == whole.count);
-		CHECK(text_equal(buffer_text(&cut.raw), buffer_text(&whole.raw)));
-		peer_answers_done(&cut);
-	}
+	check_cut(bytes, piece, piece, &whole);
+	for (size_t i = 0; i < size; i++)
+		draw = (draw ^ data[i]) * 0x100000001b3;
+	for (int i = 0; i < CUTS; i++, draw = draw * UINT64_C(6364136223846793005) + 1)
+		check_cut(bytes, 1 + (size_t)(draw >> 16) % size, size, &whole);
 	peer_answers_done(&whole);
 	peer_stop();
 	return 0;
