@@ -58,7 +58,7 @@ static struct text spoken_title(struct voice *voice, const struct product *produ
 
 void voice_welcome(struct voice *voice)
 {
-	say(voice, (struct text){0}, PHRASE_SPOKEN_WELCOME);
+	say(voice, TEXT(""), PHRASE_SPOKEN_WELCOME);
 }
 
 void voice_help(struct voice *voice)
@@ -246,7 +246,7 @@ void voice_choose(struct voice *voice, struct text state, enum voice_choice choi
 	if (press_read(choice == VOICE_YES ? yes : no, &voice->press))
 		turn_find(&voice->turn, voice->press.product_id, on_product);
 	else
-		say(voice, (struct text){0}, PHRASE_ASK_ELSE);
+		say(voice, TEXT(""), PHRASE_ASK_ELSE);
 }
 
 static bool begins_with(struct text said, const char *const *words, size_t count)
