@@ -171,6 +171,7 @@ static void *fetch_run(void *context)
 		curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
 		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, FETCH_MS);
 		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+		curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name that is not resolved is not waited for */
 		curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
 		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_bytes);
 		curl_easy_setopt(curl, CURLOPT_WRITEDATA, fetch);

@@ -53,6 +53,8 @@ static CURL *easy_new(struct sender *sender, struct target *target)
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* not even one that the environment names: it would see the addresses */
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(easy, CURLOPT_QUICK_EXIT,
+	                 1L); /* else a name that is not resolved is waited for, past the timeout */
 	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)sender->timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)sender->timeout_ms);
 	curl_easy_setopt(easy, CURLOPT_USERAGENT, "Lastunit");

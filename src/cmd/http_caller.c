@@ -85,6 +85,7 @@ struct http_caller *http_caller_new(const char *url, int64_t timeout_ms)
 	CHECK(caller->url && caller->curl);
 	CURL *curl = caller->curl;
 	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name that is not resolved is not waited for */
 	curl_easy_setopt(curl, CURLOPT_PROXY, "");
 	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
 	curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
