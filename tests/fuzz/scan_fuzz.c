@@ -14,7 +14,8 @@
 #include "http/parser.h"
 #include "http/scan.h"
 
-#define CUTS_MAX 300 /* blocks up to this long are cut at every place */
+#define PIECES_MAX 300 /* blocks up to this long come byte by byte */
+#define CUTS_MAX 30    /* places at which one is cut in two */
 
 /* --- the end of the block ------------------------------------------------------------------------------------------- */
 
@@ -50,10 +51,10 @@ static struct found find_end(struct text bytes, size_t first, size_t piece)
 static struct found check_cuts(struct text bytes)
 {
 	struct found whole = find_end(bytes, bytes.size, bytes.size);
-	size_t step = 1 + bytes.size / CUTS_MAX;
+	size_t piece = 1 + bytes.size / PIECES_MAX, step = 1 + bytes.size / CUTS_MAX;
 	for (size_t cut = 0; cut < bytes.size; cut += step) {
-		/* cut 0: in many pieces */
-		struct found cut_up = find_end(bytes, cut ? cut : 1, cut ? bytes.size : step);
+		/* cut 0: in small pieces all the way */
+		struct found cut_up = find_end(bytes, cut ? cut : piece, cut ? bytes.size : piece);
 		CHECK(cut_up.error == whole.error && (whole.error || cut_up.end == whole.end));
 	}
 	return whole;
