@@ -118,9 +118,7 @@ static void reply_error(struct mcp *mcp, int status, int code, struct text messa
 		json_object_open(&w);
 		json_key(&w, "supported");
 		json_array_open(&w);
-		json_put_string(&w, VERSION_MODERN);
-		for (size_t i = 0; i < LEGACY_COUNT; i++)
-			json_put_string(&w, legacy_versions[i]);
+		json_put_string(&w, VERSION_MODERN); /* what `discover` lists: the others are spoken with a handshake only */
 		json_array_close(&w);
 		json_key(&w, "requested");
 		json_put_text(&w, requested);

@@ -130,6 +130,9 @@ static void what_is_wrong_on_the_wire_has_its_code(void **state)
 		post(shop.key_agent, rows[i].headers, rows[i].body, rows[i].status);
 		assert_int_equal(answer_int(&shop_answer, "error.code"), rows[i].code);
 	}
+	/* What may be asked for instead is what server/discover lists, no more. */
+	assert_string_equal(answer_string(&shop_answer, "error.data.supported.0"), "2026-07-28");
+	assert_null(answer_at(&shop_answer, "error.data.supported.1"));
 	shop_expect(shop.key_agent, "GET", "/mcp", NULL, NULL, 405);
 	assert_string_equal(answer_header(&shop_answer, "Allow"), "POST, OPTIONS");
 	post(NULL, LEGACY, request("ping", "{}"), 401);
