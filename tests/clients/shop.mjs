@@ -3,7 +3,7 @@
 //   import { test, shop } from './shop.mjs';
 //   test('a sentence', async () => { … });
 //
-// One service per file, stopped behind its last test.
+// One service per file, stopped behind its last test; `shop.beside(options)` starts a further instance on the same stock.
 import { spawn, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -17,37 +17,50 @@ export { assert };
 
 const binary = process.env.LASTUNIT_BIN ?? new URL('../../build/lastunit', import.meta.url).pathname;
 
-async function start(options = []) {
-  const directory = mkdtempSync(join(tmpdir(), 'lastunit-clients-'));
-  const data = join(directory, 'data');
-  const child = spawn(binary, ['dev', '--data', data, '--listen', '127.0.0.1:0', '--no-demo', ...options],
-    { stdio: ['ignore', 'pipe', 'pipe'] });
+// Resolves when it serves, to its URL.
+async function launch(words, env = {}) {
+  const child = spawn(binary, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (bytes) => { said += bytes; });
-  await new Promise((resolve, reject) => {
+  const url = await new Promise((resolve, reject) => {
     child.stdout.on('data', (bytes) => {
       said += bytes;
-      if (/^ready /m.test(said)) resolve();
+      const ready = /^ready (\S+)/m.exec(said);
+      if (ready) resolve(ready[1]);
     });
-    child.on('exit', (code) => reject(new Error(`lastunit dev ended with ${code}: ${said}`)));
+    child.on('exit', (code) => reject(new Error(`lastunit ${words[0]} ended with ${code}: ${said}`)));
   });
-  const env = Object.fromEntries(readFileSync(join(data, 'dev.env'), 'utf8').trim().split('\n')
-    .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
-  return { child, directory, env };
+  return { child, url };
 }
 
-const running = await start(JSON.parse(process.env.LASTUNIT_CLIENTS_OPTIONS ?? '[]'));
+async function stop({ child }) {
+  child.removeAllListeners('exit');
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'lastunit-clients-'));
+const data = join(directory, 'data');
+const running = [await launch(['dev', '--data', data, '--listen', '127.0.0.1:0', '--no-demo'])];
+const variables = Object.fromEntries(readFileSync(join(data, 'dev.env'), 'utf8').trim().split('\n')
+  .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]));
 
 after(async () => {
-  running.child.removeAllListeners('exit');
-  running.child.kill('SIGTERM');
-  await once(running.child, 'exit');
-  rmSync(running.directory, { recursive: true, force: true });
+  while (running.length) await stop(running.pop());
+  rmSync(directory, { recursive: true, force: true });
 });
 
 export const shop = {
-  url: running.env.LASTUNIT_URL,
-  key: (name) => running.env[`LASTUNIT_KEY_${name.toUpperCase()}`],
+  url: variables.LASTUNIT_URL,
+  key: (name) => variables[`LASTUNIT_KEY_${name.toUpperCase()}`],
+  // Of dev.env: `shop.variable('TELEGRAM_SECRET')`.
+  variable: (name) => variables[`LASTUNIT_${name}`],
+
+  async beside(options) {
+    const instance = await launch(['serve', '--listen', '127.0.0.1:0', ...options], variables);
+    running.push(instance);
+    return instance;
+  },
 
   async ask(name, method, path, body, headers = {}) {
     const answer = await fetch(shop.url + path, {
@@ -70,6 +83,6 @@ export const shop = {
 
   // Every promise recomputed; throws with what it said if one is broken.
   audit() {
-    return execFileSync(binary, ['audit'], { env: { ...process.env, ...running.env }, encoding: 'utf8' });
+    return execFileSync(binary, ['audit'], { env: { ...process.env, ...variables }, encoding: 'utf8' });
   },
 };
