@@ -159,7 +159,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san check sim spec mutants soak bench lint format clean help
+.PHONY: run deps test test-san test-clients check sim spec mutants soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -179,6 +179,13 @@ test-san: deps     ## the same tests under AddressSanitizer with UBSan, then und
 	@$(AGAIN) SAN=address,undefined LINT= check
 	@$(AGAIN) SAN=thread tests
 	@$(AGAIN) SAN=thread LINT= check
+
+# Debian's Node only installs: npm brings the one that runs them. A machine may have both from elsewhere.
+test-clients:      ## outside clients (MCP, Telegram, Alexa, Twilio, OpenAPI, …) against every channel: CLIENTS="mcp voice"
+	@sh .ci/install $(DEPS_RUN)
+	@command -v npm >/dev/null || sh .ci/install nodejs npm
+	@$(AGAIN) all
+	@LASTUNIT_BIN=$(abspath $(BIN)) sh tests/clients/run.sh $(CLIENTS:%=%_test.mjs)
 
 .PHONY: tests
 tests: $(BIN) $(TESTS) $(SIM) $(SYNC)/lastunit $(if $(SAN),,all)
