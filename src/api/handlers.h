@@ -37,9 +37,9 @@ void webhook_deliveries(struct request *request);
 void health_get(struct request *request); /* operations.c */
 void ready_get(struct request *request);
 void metrics_get(struct request *request);
-void openapi_get(struct request *request); /* openapi.c */
+void openapi_get(struct request *request);       /* openapi.c */
 void problem_index_get(struct request *request); /* pages.c */
 void problem_page_get(struct request *request);
-void front_page_get(struct request *request);
+void route_index_get(struct request *request);
 
 #endif

@@ -1,4 +1,4 @@
-/* The pages for people: the front page, the index of problems, and one page per problem.
+/* The pages made of tables: the index of routes, the index of problems, and one page per problem.
  *
  * They are made of the tables, the routes and errors.def, and so never lag behind them; all are open. Failure modes: a
  * problem that does not exist is itself one (404).
@@ -130,21 +130,21 @@ void problem_page_get(struct request *request)
 	page_reply(request, out);
 }
 
-/* --- the front page ------------------------------------------------------------------------------------------------- */
+/* --- routes ---------------------------------------------------------------------------------------------------------- */
 
 static const char *method_name(unsigned method)
 {
 	return method == HTTP_METHOD_GET ? "GET" : method == HTTP_METHOD_PUT ? "PUT" : "POST";
 }
 
-void front_page_get(struct request *request)
+void route_index_get(struct request *request)
 {
 	struct buffer *out = loop_out(loop_of(request));
-	page_open(out, "Lastunit");
-	buffer_add_string(out,
-	                  "<h1>Lastunit</h1>\n<p>One stock count, every sales channel, the last unit never sold twice."
-	                  "</p>\n<p>The API wants a key with the scope behind each call:</p>\n"
-	                  "<p><code>curl -H 'Authorization: Bearer lu_…' http://…/v1/availability/SKU</code></p>\n<ul>\n");
+	page_open(out, "Routes");
+	buffer_add_string(
+		out,
+		"<h1>Routes</h1>\n<p><a href=\"/\">Lastunit</a></p>\n<p>The API wants a key with the scope behind each call:</p>\n"
+		"<p><code>curl -H 'Authorization: Bearer lu_…' http://…/v1/availability/SKU</code></p>\n<ul>\n");
 	const struct router *router = api_router(NULL);
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
@@ -155,7 +155,7 @@ void front_page_get(struct request *request)
 	buffer_add_string(out, "</ul>\n<p>Open without a key of these scopes:</p>\n<ul>\n");
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
-		if (route->scopes || strcmp(route->pattern, "/") == 0)
+		if (route->scopes || strcmp(route->pattern, "/routes") == 0)
 			continue;
 		bool link = route->methods == HTTP_METHOD_GET && !strchr(route->pattern, '{');
 		buffer_add_format(out,

@@ -10,5 +10,10 @@ void mcp_post(struct request *request);      /* mcp.c */
 void alexa_post(struct request *request);    /* alexa.c */
 void twilio_post(struct request *request);   /* twilio.c */
 void telegram_post(struct request *request); /* telegram.c */
+void page_get(struct request *request);      /* page.c */
+void page_file_get(struct request *request);
+void page_keys_post(struct request *request);
+void page_break_redis_post(struct request *request);
+void shop_page_get(struct request *request); /* shop_page.c */
 
 #endif

@@ -61,6 +61,26 @@ bool origin_allowed(struct text public_url, struct text listen, struct text host
 	return same_name(page, name) || (is_loopback(page) && is_loopback(name));
 }
 
+bool origin_own(struct text listen, struct text host, struct text origin)
+{
+	const struct text scheme = TEXT("http://");
+	return is_loopback(without_port(listen)) && is_loopback(without_port(host)) &&
+	       origin.size == scheme.size + host.size && memcmp(origin.data, scheme.data, scheme.size) == 0 &&
+	       strncasecmp(origin.data + scheme.size, host.data, host.size) == 0;
+}
+
+bool origin_is_own_page(const struct request *request)
+{
+	/* A proxy on this machine makes everybody a neighbour. */
+	static const char *const between[] = {"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"};
+	struct text host, origin, other;
+	for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+		if (request_header(request, between[i], &other))
+			return false;
+	return request_header(request, "Host", &host) && request_header(request, "Origin", &origin) &&
+	       origin_own(text_of(loop_of((struct request *)request)->config->listen), host, origin);
+}
+
 bool origin_check(struct request *request)
 {
 	const struct config *config = loop_of(request)->config;

@@ -14,7 +14,7 @@
 #include "store/pg.h"
 
 #define DEV_URL_BYTES_MAX 256
-#define DEV_KEY_COUNT 7
+#define DEV_KEY_COUNT 8
 #define DEV_SECRET_BYTES 35
 #define DEV_DEMO_SKU "LAMP-FIREFLY"
 
@@ -67,6 +67,8 @@ bool dev_env_save(const struct dev_home *home, const struct dev_env *env, char r
 bool dev_env_store_keys(const struct dev_env *env, struct pg *pg, char ret_why[512]);
 void dev_env_print_keys(const struct dev_env *env);
 const char *dev_env_key(const struct dev_env *env, enum channel channel);
+/* That of the product pages. */
+const char *dev_env_shop_key(const struct dev_env *env);
 #define DEV_ALEXA_APPLICATION "amzn1.ask.skill.lastunit-dev"
 /* The secret of a channel's webhook: made from its key, so that it is the same at each start. */
 #define DEV_WEBHOOK_SECRET_BYTES 32

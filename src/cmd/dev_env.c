@@ -34,21 +34,24 @@ static const struct {
 	const char *variable, *principal;
 	enum channel channel;
 	unsigned scopes;
+	const char *origins;            /* of a publishable key; NULL: a secret one */
 	struct principal_settings caps; /* of a new principal; one that is there keeps what it has */
 } rows[DEV_KEY_COUNT] = {
-	{"LASTUNIT_KEY_ADMIN", "admin", CHANNEL_ADMIN, SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN, {0}},
-	{"LASTUNIT_KEY_WEB", "web", CHANNEL_WEB, SELL | SCOPE_ORDERS, {CALLERS}},
-	{"LASTUNIT_KEY_TELEGRAM", "telegram", CHANNEL_TELEGRAM, SELL | SCOPE_ORDERS, {CALLERS, EVERYBODY}},
-	{"LASTUNIT_KEY_AGENT", "agent", CHANNEL_AGENT, SELL, {CALLERS, EVERYBODY}},
-	{"LASTUNIT_KEY_VOICE", "voice", CHANNEL_VOICE, SELL, {CALLERS, EVERYBODY}},
-	{"LASTUNIT_KEY_MARKETPLACE", "marketplace", CHANNEL_MARKETPLACE, SELL, {0}},
-	{"LASTUNIT_KEY_POS", "pos", CHANNEL_POS, SELL, {0}},
+	{"LASTUNIT_KEY_ADMIN", "admin", CHANNEL_ADMIN, SELL | SCOPE_ORDERS | SCOPE_STOCK | SCOPE_ADMIN, NULL, {0}},
+	{"LASTUNIT_KEY_WEB", "web", CHANNEL_WEB, SELL | SCOPE_ORDERS, NULL, {CALLERS}},
+	{"LASTUNIT_KEY_TELEGRAM", "telegram", CHANNEL_TELEGRAM, SELL | SCOPE_ORDERS, NULL, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_AGENT", "agent", CHANNEL_AGENT, SELL, NULL, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_VOICE", "voice", CHANNEL_VOICE, SELL, NULL, {CALLERS, EVERYBODY}},
+	{"LASTUNIT_KEY_MARKETPLACE", "marketplace", CHANNEL_MARKETPLACE, SELL, NULL, {0}},
+	{"LASTUNIT_KEY_POS", "pos", CHANNEL_POS, SELL, NULL, {0}},
+	/* For product pages: those of the service itself send no Origin, a site in the making runs here. */
+	{"LASTUNIT_SHOP_KEY", "shop", CHANNEL_WEB, SCOPE_READ, "http://localhost:3000 http://127.0.0.1:3000", {0}},
 };
 
-static void secret_new(char out[DEV_SECRET_BYTES + 1])
+static void secret_new(const char *prefix, char out[DEV_SECRET_BYTES + 1])
 {
 	static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-	char *to = stpcpy(out, KEY_PREFIX);
+	char *to = stpcpy(out, prefix);
 	while (to < out + DEV_SECRET_BYTES)
 		*to++ = letters[random_below(sizeof letters - 1)];
 	*to = 0;
@@ -83,7 +86,7 @@ bool dev_env_load(const struct dev_home *home, struct dev_env *ret_env, char ret
 		fclose(file);
 	for (size_t i = 0; i < DEV_KEY_COUNT; i++)
 		if (!*ret_env->keys[i])
-			secret_new(ret_env->keys[i]);
+			secret_new(rows[i].origins ? KEY_PREFIX "pub_" : KEY_PREFIX, ret_env->keys[i]);
 	dev_postgres_url(home, "lastunit", ret_env->database_url);
 	dev_redis_url(home, ret_env->redis_url);
 	return true;
@@ -129,7 +132,8 @@ static enum lu_error store_row(size_t i, const char *secret, struct pg *pg)
 	enum lu_error error = principal_list(pg, &arena, name, deadline_in_ms(STORE_MS), &found, &count);
 	arena_done(&arena);
 	if (!error)
-		error = key_store(pg, name, rows[i].channel, rows[i].scopes, (struct text){0}, secret,
+		error = key_store(pg, name, rows[i].channel, rows[i].scopes,
+		                  rows[i].origins ? text_of(rows[i].origins) : (struct text){0}, secret,
 		                  deadline_in_ms(STORE_MS));
 	if (error || count)
 		return error;
@@ -163,6 +167,11 @@ const char *dev_env_key(const struct dev_env *env, enum channel channel)
 		if (rows[i].channel == channel)
 			return env->keys[i];
 	check_failed(__FILE__, __LINE__, "a key of this channel");
+}
+
+const char *dev_env_shop_key(const struct dev_env *env)
+{
+	return env->keys[DEV_KEY_COUNT - 1];
 }
 
 void dev_env_webhook_secret(const struct dev_env *env, enum channel channel, char out[DEV_WEBHOOK_SECRET_BYTES + 1])

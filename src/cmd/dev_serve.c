@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json.h"
+#include "base/text.h"
 #include "cmd/dev.h"
 
 #define FIRST_UNPRIVILEGED_PORT 1024
@@ -73,6 +75,31 @@ static void serve_channels(const struct dev_env *env)
 	}
 }
 
+/* What the page / acts with: a key for each channel, and what proves that a webhook's call is genuine. `serve` gives it to a
+ * page of its own on this machine, and to nobody else (channels/page.c). */
+static void serve_page(const struct dev_env *env)
+{
+	static const enum channel channels[] = {CHANNEL_ADMIN, CHANNEL_WEB,         CHANNEL_TELEGRAM, CHANNEL_AGENT,
+	                                        CHANNEL_VOICE, CHANNEL_MARKETPLACE, CHANNEL_POS};
+	struct buffer keys = {0};
+	struct json_writer w = json_writer(&keys);
+	json_object_open(&w);
+	for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+		json_key(&w, channel_name(channels[i]));
+		json_put_string(&w, dev_env_key(env, channels[i]));
+	}
+	json_key(&w, "telegram_secret");
+	json_put_string(&w, getenv("LASTUNIT_TELEGRAM_SECRET"));
+	json_key(&w, "twilio_token");
+	json_put_string(&w, getenv("LASTUNIT_TWILIO_TOKEN"));
+	json_object_close(&w);
+	buffer_add_char(&keys, 0);
+	setenv("LASTUNIT_PAGE_KEYS", keys.data, 1);
+	buffer_done(&keys);
+	if (!is_given("LASTUNIT_SHOP_KEY"))
+		setenv("LASTUNIT_SHOP_KEY", dev_env_shop_key(env), 1);
+}
+
 /* `serve` finds everything in its environment: URLs do not show in `ps`, and whatever else was given to us holds. */
 void dev_serve_environment(const struct config *config, const struct dev_env *env)
 {
@@ -95,6 +122,7 @@ void dev_serve_environment(const struct config *config, const struct dev_env *en
 	setenv("LASTUNIT_DATABASE_URL", env->database_url, 1);
 	setenv("LASTUNIT_REDIS_URL", env->redis_url, 1);
 	serve_channels(env);
+	serve_page(env);
 }
 
 /* A port that is taken is said before a cluster is made for nothing. What else may be wrong with the address is for

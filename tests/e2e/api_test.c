@@ -109,9 +109,9 @@ static void a_serve_whose_user_lacks_the_role_names_the_grant(void **state)
 	pg_server_ask(service.database_url, "DROP ROLE stranger");
 }
 
-static void the_front_page_names_every_call(void **state)
+static void the_index_of_routes_names_every_call(void **state)
 {
-	call(NULL, "GET", "/", NULL, NULL, 200);
+	call(NULL, "GET", "/routes", NULL, NULL, 200);
 	assert_string_equal(answer_header(&answer, "Content-Type"), "text/html; charset=utf-8");
 	static const char *const says[] = {"Lastunit",
 	                                   "<code>GET /v1/availability/{sku}</code> read",
@@ -123,7 +123,7 @@ static void the_front_page_names_every_call(void **state)
 	                                   "<li><code>POST /mcp</code></li>"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		if (!strstr(answer.body, says[i]))
-			fail_msg("the front page lacks %s", says[i]);
+			fail_msg("/routes lacks %s", says[i]);
 	assert_null(strstr(answer.body, "{}"));
 }
 
@@ -608,7 +608,7 @@ int main(void)
 		cmocka_unit_test(operators_pages_need_no_key),
 		cmocka_unit_test(without_a_redis_it_is_ready_and_says_so),
 		cmocka_unit_test(a_serve_whose_user_lacks_the_role_names_the_grant),
-		cmocka_unit_test(the_front_page_names_every_call),
+		cmocka_unit_test(the_index_of_routes_names_every_call),
 		cmocka_unit_test(every_problem_has_a_page_and_the_index_names_them_all),
 		cmocka_unit_test(a_problems_page_says_what_its_key_is_worth),
 		cmocka_unit_test(every_json_answer_ends_in_a_newline),

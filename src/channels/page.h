@@ -1,0 +1,11 @@
+/* What every page of the service is sent with. Thread: the loop's. */
+#ifndef CHANNELS_PAGE_H
+#define CHANNELS_PAGE_H
+
+#include "http/request.h"
+
+/* Replies with the body under an ETag of its bytes (304 where it is known), and a policy that lets the page load and ask
+ * nothing but this service, and run no script but its files. */
+void page_send(struct request *request, const char *type, struct text body);
+
+#endif

@@ -1,0 +1,250 @@
+/* A product's page: `GET /shop/{sku}`, for whoever sells without a site of his own, and as an example for those who have one.
+ *
+ * Happy path: the product from the primary, rendered with its figures as of now, and as JSON-LD for search engines; with
+ * --shop-key the page goes on from there by itself, over /v1/events. The ETag is that of its bytes.
+ * Failure modes: an unknown SKU is 404, PostgreSQL away 503; a shop key that was revoked makes the page a plain one.
+ */
+#include <string.h>
+
+#include "base/text.h"
+#include "channels/handlers.h"
+#include "channels/page.h"
+#include "channels/phrase.h"
+#include "channels/turn.h"
+#include "http/auth.h"
+#include "http/problem.h"
+
+struct shop_page {
+	struct turn turn; /* first */
+	struct principal principal;
+	bool live; /* the shop's key is good */
+	enum language language;
+	struct text title, address; /* address: what this service is reached by */
+};
+
+/* What the page says of each state, {n} what is left; the script finds the same words in the page. */
+static const struct words {
+	const char *tag, *some, *last, *none, *held, *always, *embed;
+} words[LANGUAGE_COUNT] = {
+	[LANGUAGE_ENGLISH] = {"en", "{n} in stock", "The last one", "Sold out", "Held by another buyer just now",
+                          "In stock", "This number on your own page"},
+	[LANGUAGE_RUSSIAN] = {"ru", "В наличии: {n}", "Последняя штука", "Нет в наличии",
+                          "Сейчас отложено другим покупателем", "В наличии", "Это число на вашей странице"},
+};
+
+/* --- escapes ---------------------------------------------------------------------------------------------------------- */
+
+static void put_html(struct buffer *out, struct text text)
+{
+	for (size_t i = 0; i < text.size; i++)
+		switch (text.data[i]) {
+		case '<':
+			buffer_add_string(out, "&lt;");
+			break;
+		case '>':
+			buffer_add_string(out, "&gt;");
+			break;
+		case '&':
+			buffer_add_string(out, "&amp;");
+			break;
+		case '"':
+			buffer_add_string(out, "&quot;");
+			break;
+		case '\'':
+			buffer_add_string(out, "&#39;");
+			break;
+		default:
+			buffer_add_char(out, text.data[i]);
+		}
+}
+
+/* JSON inside a script element: a `<` can only stand in a string, and there it may not begin `</script` or `<!--`. */
+static void put_json_in_script(struct buffer *out, struct text json)
+{
+	for (size_t i = 0; i < json.size; i++)
+		if (json.data[i] == '<')
+			buffer_add_string(out, "\\u003c");
+		else
+			buffer_add_char(out, json.data[i]);
+}
+
+static void put_percent(struct buffer *out, struct text text)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+	for (size_t i = 0; i < text.size; i++)
+		if (text.data[i] && strchr(plain, text.data[i]))
+			buffer_add_char(out, text.data[i]);
+		else
+			buffer_add_format(out, "%%%02X", (unsigned char)text.data[i]);
+}
+
+/* --- parts ------------------------------------------------------------------------------------------------------------ */
+
+static const struct figures *figures_of(const struct shop_page *page)
+{
+	return &page->turn.products[0].figures;
+}
+
+static int64_t available_of(const struct shop_page *page)
+{
+	return figures_available(figures_of(page), &page->principal);
+}
+
+static bool in_stock(const struct shop_page *page)
+{
+	return !figures_of(page)->tracked || available_of(page);
+}
+
+static void put_state(struct buffer *out, const struct shop_page *page)
+{
+	const struct words *w = &words[page->language];
+	int64_t available = available_of(page);
+	const char *sentence = !figures_of(page)->tracked   ? w->always
+	                       : available > 1              ? w->some
+	                       : available == 1             ? w->last
+	                       : figures_of(page)->reserved ? w->held
+	                                                    : w->none;
+	const char *number = strstr(sentence, "{n}");
+	buffer_add_text(out, (struct text){sentence, number ? (size_t)(number - sentence) : strlen(sentence)});
+	if (number) {
+		buffer_add_int(out, available);
+		buffer_add_string(out, number + 3);
+	}
+}
+
+static void put_json_ld(struct buffer *out, const struct shop_page *page)
+{
+	struct buffer json = {0};
+	struct json_writer w = json_writer(&json);
+	json_object_open(&w);
+	json_key(&w, "@context");
+	json_put_string(&w, "https://schema.org");
+	json_key(&w, "@type");
+	json_put_string(&w, "Product");
+	json_key(&w, "name");
+	json_put_text(&w, page->title);
+	json_key(&w, "sku");
+	json_put_text(&w, page->turn.products[0].code);
+	json_key(&w, "offers");
+	json_object_open(&w);
+	json_key(&w, "@type");
+	json_put_string(&w, "Offer");
+	json_key(&w, "availability");
+	json_put_string(&w, in_stock(page) ? "https://schema.org/InStock" : "https://schema.org/OutOfStock");
+	json_object_close(&w);
+	json_object_close(&w);
+	buffer_add_string(out, "<script type=\"application/ld+json\">");
+	put_json_in_script(out, buffer_text(&json));
+	buffer_add_string(out, "</script>\n");
+	buffer_done(&json);
+}
+
+/* Five lines that a shop can paste into a page of its own. */
+static void put_snippet(struct buffer *out, const struct shop_page *page)
+{
+	struct buffer snippet = {0};
+	buffer_add_string(&snippet, "<span id=\"stock\"></span>\n<script>\nnew EventSource(\"");
+	buffer_add_text(&snippet, page->address);
+	buffer_add_string(&snippet, "/v1/events?sku=");
+	put_percent(&snippet, page->turn.products[0].code);
+	buffer_add_string(&snippet, "&key=");
+	buffer_add_string(&snippet, loop_of(page->turn.request)->config->shop_key);
+	buffer_add_string(&snippet,
+	                  "\").addEventListener(\"availability\", (e) => {\n"
+	                  "  stock.textContent = JSON.parse(e.data).available ?? \"in stock\"; });\n</script>");
+	buffer_add_format(out, "<details><summary>%s</summary>\n<pre tabindex=\"0\"><code>", words[page->language].embed);
+	put_html(out, buffer_text(&snippet));
+	buffer_add_string(out, "</code></pre></details>\n");
+	buffer_done(&snippet);
+}
+
+static void put_attribute(struct buffer *out, const char *name, struct text value)
+{
+	buffer_add_format(out, " data-%s=\"", name);
+	put_html(out, value);
+	buffer_add_char(out, '"');
+}
+
+/* What the script needs to say the next state. */
+static void put_live_attributes(struct buffer *out, const struct shop_page *page)
+{
+	const struct words *w = &words[page->language];
+	put_attribute(out, "sku", page->turn.products[0].code);
+	put_attribute(out, "key", text_of(loop_of(page->turn.request)->config->shop_key));
+	put_attribute(out, "some", text_of(w->some));
+	put_attribute(out, "last", text_of(w->last));
+	put_attribute(out, "none", text_of(w->none));
+	put_attribute(out, "held", text_of(w->held));
+	put_attribute(out, "always", text_of(w->always));
+}
+
+static void render(struct buffer *out, const struct shop_page *page)
+{
+	buffer_add_format(out, "<!doctype html>\n<html lang=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
+	                  words[page->language].tag);
+	put_html(out, page->title);
+	buffer_add_string(
+		out,
+		"</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+		"<link rel=\"icon\" href=\"/page/icon.svg\">\n<link rel=\"stylesheet\" href=\"/page/shop.css\">\n");
+	put_json_ld(out, page);
+	if (page->live)
+		buffer_add_string(out, "<script type=\"module\" src=\"/page/shop.js\"></script>\n");
+	buffer_add_string(out, "</head>\n<body>\n<main>\n<h1>");
+	put_html(out, page->title);
+	buffer_add_format(out, "</h1>\n<p id=\"availability\" role=\"status\" class=\"%s\"", in_stock(page) ? "in" : "out");
+	if (page->live)
+		put_live_attributes(out, page);
+	buffer_add_char(out, '>');
+	put_state(out, page);
+	buffer_add_string(out, "</p>\n<p class=\"code\">");
+	put_html(out, page->turn.products[0].code);
+	buffer_add_string(out, "</p>\n");
+	if (page->live)
+		put_snippet(out, page);
+	buffer_add_string(out, "</main>\n</body>\n</html>\n");
+}
+
+/* --- the route -------------------------------------------------------------------------------------------------------- */
+
+static void on_found(struct turn *turn)
+{
+	struct shop_page *page = (struct shop_page *)turn;
+	struct request *request = turn->request;
+	if (turn->error || !turn->product_count) {
+		problem_reply(request, turn->error ? turn->error : LU_UNKNOWN_SKU, (struct text){0});
+		return;
+	}
+	page->title = phrase_title(turn->arena, page->language, turn->products[0].titles_json, turn->products[0].code);
+	struct buffer *out = loop_out(loop_of(request));
+	render(out, page);
+	request_add_header(request, "Vary", TEXT("Accept-Language, Host"));
+	page_send(request, "text/html; charset=utf-8", buffer_text(out));
+}
+
+static struct text address_of(struct request *request)
+{
+	struct text address = text_of(loop_of(request)->config->public_url), host;
+	if (!address.size && request_header(request, "Host", &host))
+		address = arena_printf(request_arena(request), "http://%.*s", (int)host.size, host.data);
+	while (address.size && address.data[address.size - 1] == '/')
+		address.size--;
+	return address;
+}
+
+void shop_page_get(struct request *request)
+{
+	const char *key = loop_of(request)->config->shop_key, *why;
+	struct text sku, accepted;
+	if (!take_query_names(request, (const char *const[]){NULL}) || !take_path_sku(request, &sku))
+		return;
+	struct shop_page *page = ARENA_NEW(request_arena(request), struct shop_page);
+	turn_init(&page->turn, request);
+	page->address = address_of(request);
+	page->language = request_header(request, "Accept-Language", &accepted) ? language_of_tag(accepted)
+	                                                                       : LANGUAGE_ENGLISH;
+	page->live = *key && !auth_as(request, text_of(key), SCOPE_READ, &why);
+	if (page->live)
+		page->principal = *request_principal(request);
+	turn_find_code(&page->turn, sku, on_found);
+}
