@@ -26,6 +26,7 @@
 
 #define LOADS_MAX 4096     /* look-ups taken at once; their distinct SKUs make one SELECT */
 #define WAITING_MAX 200000 /* look-ups, queries and operations that may wait */
+#define LATE_MS 20         /* who has less time left than this is not asked for */
 #define SELECT_MS 2000
 
 /* An intrusive list, oldest first. */
@@ -217,6 +218,40 @@ static void deliver(struct load *load, enum lu_error error, const struct sku_fig
 	mailbox_post(load->mailbox, &load->item);
 }
 
+/* Answers those whose time is up; the earliest deadline of the rest, at most *deadline_ns. */
+static size_t drop_late_loads(struct load **loads, size_t count, int64_t *deadline_ns)
+{
+	int64_t late_ns = deadline_in_ms(LATE_MS);
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (loads[i]->deadline_ns <= late_ns) {
+			deliver(loads[i], LU_DATABASE_UNAVAILABLE, NULL);
+			continue;
+		}
+		if (loads[i]->deadline_ns < *deadline_ns)
+			*deadline_ns = loads[i]->deadline_ns;
+		loads[kept++] = loads[i];
+	}
+	return kept;
+}
+
+/* The SELECT, until the first of the deadlines: whose it was is answered, and the others' is asked again. */
+static enum lu_error select_skus(struct loader *l, struct selection *s, struct load **loads, size_t *count)
+{
+	int64_t last_ns = deadline_in_ms(SELECT_MS);
+	enum lu_error error = LU_DATABASE_UNAVAILABLE;
+	for (;;) {
+		int64_t deadline_ns = last_ns;
+		*count = drop_late_loads(loads, *count, &deadline_ns);
+		if (*count == 0)
+			return error;
+		for (int tries = 0; again(l, &error, deadline_ns, &tries);)
+			error = sku_read(l->pg, &l->arena, s->skus, s->count, deadline_ns, &s->rows);
+		if (!error || deadline_ns == last_ns || clock_boottime_ns() < deadline_ns)
+			return error;
+	}
+}
+
 static void run_loads(struct loader *l, struct load **loads, size_t count)
 {
 	arena_reset(&l->arena);
@@ -225,20 +260,14 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	                      .fill = ARENA_ARRAY(&l->arena, count, bool),
 	                      .ticketed = ARENA_ARRAY(&l->arena, count, bool),
 	                      .tickets = ARENA_ARRAY(&l->arena, count, struct text)};
-	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		add_to_selection(l, &s, loads[i]);
-		if (loads[i]->deadline_ns < deadline_ns)
-			deadline_ns = loads[i]->deadline_ns;
-	}
 	char namespace[CELL_NAMESPACE_BYTES + 1];
 	bool lease = l->redis && epoch_lease(l->all->epoch, namespace);
 	if (lease)
 		take_tickets(l, namespace, &s); /* before the SELECT: that is the whole point (I6) */
 	SYNC_POINT("ticketed");
-	enum lu_error error;
-	for (int tries = 0; again(l, &error, deadline_ns, &tries);)
-		error = sku_read(l->pg, &l->arena, s.skus, s.count, deadline_ns, &s.rows);
+	enum lu_error error = select_skus(l, &s, loads, &count);
 	SYNC_POINT("selected");
 	for (size_t i = 0, at = 0; i < count; i++) {
 		while (!text_equal(s.skus[at], loads[i]->sku))
@@ -312,13 +341,13 @@ static enum lu_error read_objects(struct loader *l, struct objects *o, int64_t d
 	return error ? error : end;
 }
 
-/* Refuses those whose time is up; the earliest deadline of the rest. */
+/* Refuses those whose time is up; the earliest deadline of the rest, at most *deadline_ns. */
 static size_t drop_late(struct operation **ops, size_t count, int64_t *deadline_ns)
 {
-	int64_t now = clock_boottime_ns();
+	int64_t late_ns = deadline_in_ms(LATE_MS);
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (ops[i]->deadline_ns <= now) {
+		if (ops[i]->deadline_ns <= late_ns) {
 			refuse(ops[i], LU_DEADLINE_EXCEEDED);
 			continue;
 		}
@@ -329,11 +358,26 @@ static size_t drop_late(struct operation **ops, size_t count, int64_t *deadline_
 	return kept;
 }
 
+/* As select_skus(). */
+static enum lu_error select_objects(struct loader *l, struct objects *o, struct operation **ops, size_t *count)
+{
+	int64_t last_ns = deadline_in_ms(SELECT_MS);
+	enum lu_error error = LU_DATABASE_UNAVAILABLE;
+	for (;;) {
+		int64_t deadline_ns = last_ns;
+		*count = drop_late(ops, *count, &deadline_ns);
+		if (*count == 0)
+			return error;
+		for (int tries = 0; again(l, &error, deadline_ns, &tries);)
+			error = read_objects(l, o, deadline_ns);
+		if (!error || deadline_ns == last_ns || clock_boottime_ns() < deadline_ns)
+			return error;
+	}
+}
+
 static void run_resolves(struct loader *l, struct operation **ops, size_t count)
 {
-	int64_t deadline_ns = deadline_in_ms(SELECT_MS);
 	arena_reset(&l->arena);
-	count = drop_late(ops, count, &deadline_ns);
 	struct objects o = {.reservation_ids = ARENA_ARRAY(&l->arena, 2 * count, struct uuid),
 	                    .checkout_ids = ARENA_ARRAY(&l->arena, count, struct uuid)};
 	for (size_t i = 0; i < count; i++) {
@@ -344,9 +388,7 @@ static void run_resolves(struct loader *l, struct operation **ops, size_t count)
 		if (!uuid_is_nil(&ops[i]->other))
 			o.reservation_ids[o.reservation_id_count++] = ops[i]->other;
 	}
-	enum lu_error error;
-	for (int tries = 0; again(l, &error, deadline_ns, &tries);)
-		error = read_objects(l, &o, deadline_ns);
+	enum lu_error error = select_objects(l, &o, ops, &count);
 	for (size_t i = 0; i < count; i++) {
 		struct operation *op = ops[i];
 		if (error) {

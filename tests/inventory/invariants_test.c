@@ -25,6 +25,15 @@ static int open_house_of_one_writer(void **state)
 	return 0;
 }
 
+static int open_house_of_one_loader(void **state)
+{
+	int64_t loaders = house_config.loaders;
+	house_config.loaders = 1;
+	house_open(&h, NULL);
+	house_config.loaders = loaders;
+	return 0;
+}
+
 static int open_house_with_a_patient_redis_client(void **state)
 {
 	int64_t timeout_ms = house_config.redis_timeout_ms;
@@ -437,6 +446,35 @@ static void I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys(void **
 	forget(cart), pg_free(other);
 }
 
+static struct attempt_at *release_within(struct uuid hold, int64_t timeout_ms)
+{
+	int64_t usual_ms = h.config.request_timeout_ms;
+	h.config.request_timeout_ms = timeout_ms;
+	struct attempt_at *attempt = begin_by_id(&h, OPERATION_RELEASE, hold);
+	h.config.request_timeout_ms = usual_ms;
+	return attempt;
+}
+
+/* Two whose objects are read together, from a PostgreSQL that does not answer: the one's time ends before the other's. */
+static void I9_who_has_little_time_takes_none_from_his_neighbour(void **state)
+{
+	make_sku(&h, "A", 10);
+	struct uuid holds[3];
+	for (int i = 0; i < 3; i++)
+		holds[i] = hold_for(&h, "A1", 600);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "LOCK TABLE lastunit.reservation IN ACCESS EXCLUSIVE MODE");
+	struct attempt_at *first = release_within(holds[0], 300); /* the one loader hangs with it, and the others gather */
+	struct attempt_at *hurried = release_within(holds[1], 600);
+	struct attempt_at *patient = release_within(holds[2], 20000);
+	assert_int_not_equal(await(first)->error, LU_OK);
+	assert_int_not_equal(await(hurried)->error, LU_OK);
+	tell(other, "COMMIT");
+	assert_int_equal(await(patient)->error, LU_OK);
+	forget(first), forget(hurried), forget(patient), pg_free(other);
+}
+
 /* Sixteen rows locked by a stranger, and at most half the writers wait for such: nobody waits beyond his deadline. */
 static void I9_those_behind_many_strangers_locks_are_all_answered_in_time(void **state)
 {
@@ -678,6 +716,7 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 	pg_free(other);
 }
 
+#define ONE_LOADER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_loader, close_house)
 #define ONE_WRITER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_writer, close_house)
 #define PATIENT(f) cmocka_unit_test_setup_teardown(f, open_house_with_a_patient_redis_client, close_house)
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
@@ -699,6 +738,7 @@ static const struct CMUnitTest tests[] = {
 	PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
 	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
+	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
 	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),
