@@ -100,7 +100,7 @@ bool stream_send(struct stream *stream, struct text bytes)
 	if (!request_stream_send(stream->request, bytes))
 		return false;
 	stream->sent_ns = clock_boottime_ns();
-	stream->events->told++;
+	stream->events->told += 1 + bytes.size / FOLLOWER_TOLD_BYTES;
 	return true;
 }
 
@@ -224,6 +224,11 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 	}
 }
 
+static void on_pace(evutil_socket_t fd, short what, void *context)
+{
+	all_next_turn(context);
+}
+
 /* --- the route ------------------------------------------------------------------------------------------------------- */
 
 /* The SKUs of the query, checked. False: a problem was replied. */
@@ -296,6 +301,9 @@ struct events *events_new(const struct config *config, struct inventory *invento
 	events->tap.on_news = on_news;
 	events->tick = event_new(server_loop_base(server_loop), -1, EV_PERSIST, on_tick, events);
 	CHECK(events->tick && event_add(events->tick, &(struct timeval){.tv_sec = TICK_S}) == 0);
+	events->pace = event_new(server_loop_base(server_loop), -1, 0, on_pace, events);
+	CHECK(events->pace);
+	TAILQ_INIT(&events->turns);
 	follower_add(inventory_follower(inventory), &events->tap);
 	return events;
 }
@@ -303,7 +311,9 @@ struct events *events_new(const struct config *config, struct inventory *invento
 void events_free(struct events *events)
 {
 	follower_remove(&events->tap);
+	all_wait(events);
 	event_free(events->tick);
+	event_free(events->pace);
 	buffer_done(&events->out);
 	buffer_done(&events->batch);
 	free(events->ends);

@@ -67,8 +67,10 @@ struct stream {
 	struct subscription *dirty, **dirty_end;
 	struct feed_position position; /* named: of START; all: sent up to here */
 	/* all changes */
-	bool resumes; /* from `position` */
-	struct replay *replay;
+	bool resumes;          /* from `position` */
+	struct replay *replay; /* a page is being read for it */
+	bool waits;            /* for its turn to have one read */
+	TAILQ_ENTRY(stream) turn;
 };
 
 struct events {
@@ -84,8 +86,11 @@ struct events {
 	LIST_HEAD(, stream) starting;
 	LIST_HEAD(, stream) touched;
 	LIST_HEAD(watch_list, watch) table[EVENTS_TABLE];
-	size_t told;       /* clients, by the batch at hand */
-	struct buffer out; /* what one stream is sent */
+	TAILQ_HEAD(, stream) turns; /* streams that wait for a page of the feed */
+	bool paging;                /* one is being read … */
+	struct event *pace;         /* … or was, just now */
+	size_t told;                /* by the batch at hand: follower.h */
+	struct buffer out;          /* what one stream is sent */
 	/* The batch at hand as streams of all changes get it: rendered once for each principal in a row. */
 	struct buffer batch;
 	size_t *ends; /* of each event in it */
@@ -118,6 +123,10 @@ void named_flush_touched(struct events *events);
 void named_flush(struct stream *stream);
 void named_forget(struct stream *stream);
 void named_end(struct stream *stream);
+/* Reads a page for the next whose turn it is. */
+void all_next_turn(struct events *events);
+/* Waits for the page that is being read, whose stream may be gone. */
+void all_wait(struct events *events);
 /* All changes: after START; on a batch, before events->position moves; when there is room; at the end. */
 void all_begin(struct stream *stream);
 void all_take(struct stream *stream, const struct follower_news *news);

@@ -2,10 +2,13 @@
  *
  * Happy path: LIVE, each batch of the follower goes out as it comes. Who resumes behind that, or cannot take a batch,
  * is REPLAYING: pages of the feed are read from where it is, each when the one before has been taken, until it stands
- * where the follower's last batch ended; from then on it is LIVE again.
+ * where the follower's last batch ended; from then on it is LIVE again. A loop has one page read at a time, and rests
+ * between two: however many clients are behind, PostgreSQL has others to serve.
  * Failure modes: a page that cannot be read ends the stream: its client comes back with its last id. An id of another
  * PostgreSQL, or none of ours: the event `reset`, then what comes.
  */
+#include <event2/event.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "api/events.h"
@@ -14,6 +17,7 @@
 #include "http/auth.h"
 
 #define PAGE_ENTRIES 500
+#define PAGE_REST_MS 20
 
 /* One page of the feed for one stream. Its memory is its own: the stream may end while a loader works on it (E4). */
 struct replay {
@@ -21,6 +25,7 @@ struct replay {
 	struct mailbox_item item;
 	struct mailbox *mailbox;
 	struct arena arena;
+	struct events *events;
 	struct stream *stream; /* NULL: it has ended */
 	struct feed_position after;
 	struct feed_state state;
@@ -97,6 +102,8 @@ static void on_page(struct mailbox_item *item)
 {
 	struct replay *replay = (struct replay *)((char *)item - offsetof(struct replay, item));
 	struct stream *stream = replay->stream;
+	replay->events->paging = false;
+	event_add(replay->events->pace, &(struct timeval){.tv_usec = PAGE_REST_MS * 1000});
 	if (stream) {
 		stream->replay = NULL;
 		stream->events->rendered_for = 0;
@@ -116,7 +123,7 @@ static void on_page(struct mailbox_item *item)
 	replay_free(replay);
 }
 
-static void ask(struct stream *stream)
+static void read_for(struct stream *stream)
 {
 	struct events *events = stream->events;
 	struct replay *replay = calloc(1, sizeof *replay);
@@ -131,12 +138,44 @@ static void ask(struct stream *stream)
 	replay->item.deliver = on_page;
 	replay->mailbox = events->tap.mailbox;
 	replay->after = stream->position;
+	replay->events = events;
 	replay->stream = stream;
 	stream->replay = replay;
+	events->paging = true;
 	if (inventory_query(events->inventory, &replay->query)) {
 		stream->replay = NULL;
+		events->paging = false;
 		replay_free(replay);
 		stream_end(stream);
+	}
+}
+
+void all_next_turn(struct events *events)
+{
+	struct stream *stream;
+	while (!events->paging && (stream = TAILQ_FIRST(&events->turns))) {
+		TAILQ_REMOVE(&events->turns, stream, turn);
+		stream->waits = false;
+		read_for(stream);
+	}
+}
+
+/* The next page for this stream, when it is its turn. */
+static void ask(struct stream *stream)
+{
+	struct events *events = stream->events;
+	stream->waits = true;
+	TAILQ_INSERT_TAIL(&events->turns, stream, turn);
+	if (!event_pending(events->pace, EV_TIMEOUT, NULL))
+		all_next_turn(events);
+}
+
+void all_wait(struct events *events)
+{
+	while (events->paging) {
+		struct pollfd wait = {.fd = mailbox_fd(events->tap.mailbox), .events = POLLIN};
+		poll(&wait, 1, 100);
+		mailbox_deliver(events->tap.mailbox);
 	}
 }
 
@@ -212,7 +251,7 @@ void all_take(struct stream *stream, const struct follower_news *news)
 
 void all_flush(struct stream *stream)
 {
-	if (stream->state == STREAM_REPLAYING && !stream->replay)
+	if (stream->state == STREAM_REPLAYING && !stream->replay && !stream->waits)
 		ask(stream);
 }
 
@@ -220,4 +259,6 @@ void all_end(struct stream *stream)
 {
 	if (stream->replay)
 		stream->replay->stream = NULL;
+	if (stream->waits)
+		TAILQ_REMOVE(&stream->events->turns, stream, turn);
 }

@@ -103,9 +103,9 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	} else {
 		code = cmd_fail(&manual, EXIT_USAGE, "%s", server_why);
 	}
-	webhooks_stop(webhooks);
 	/* The inventory's threads post their answers to the server's loops: they end before the loops are freed. */
 	inventory_stop(inventory);
+	webhooks_stop(webhooks); /* and with it libcurl, which loaders use too */
 	server_free(server);
 	api_free(api);
 	return code;

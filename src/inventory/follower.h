@@ -6,8 +6,8 @@
  * another one, whatever was known may be wrong; START follows.
  *
  * A tap has at most one batch on its way. While any has, the feed is not read, so a loop that is busy makes batches fewer
- * and not the memory larger. Whoever tells clients of a batch says how many, and the follower rests accordingly: see
- * TOLD_PER_S_MAX. While no tap is open, nothing is read but how the feed stands (feed_lag_ms).
+ * and not the memory larger. Whoever tells clients of a batch says how much that was, and the follower rests accordingly:
+ * see TOLD_PER_S_MAX. While no tap is open, nothing is read but how the feed stands (feed_lag_ms).
  * Thread: any for start and stop; a tap's calls belong to its loop. Invariants: src/inventory/README.md.
  */
 #ifndef INVENTORY_FOLLOWER_H
@@ -16,6 +16,8 @@
 #include "base/config.h"
 #include "base/mailbox.h"
 #include "store/feed.h"
+
+#define FOLLOWER_TOLD_BYTES ((size_t)8192)
 
 struct follower;
 struct follower_batch;
@@ -37,7 +39,7 @@ struct follower_news {
 /* Embedded by a loop; zeroed, with the first two members set. */
 struct follower_tap {
 	struct mailbox *mailbox;
-	/* On the loop's thread. Returns how many clients it told. */
+	/* On the loop's thread. Returns how much it told clients: one for each send, and for each FOLLOWER_TOLD_BYTES more. */
 	size_t (*on_news)(struct follower_tap *tap, const struct follower_news *news);
 	/* the follower's own */
 	struct follower *follower;
