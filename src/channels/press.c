@@ -49,7 +49,7 @@ void press_write(const struct press *press, char out[PRESS_BYTES_MAX + 1])
 
 bool press_read(struct text data, struct press *ret_press)
 {
-	const char *dot = memchr(data.data, '.', data.size);
+	const char *dot = data.size ? memchr(data.data, '.', data.size) : NULL;
 	if (!dot || data.size > PRESS_BYTES_MAX)
 		return false;
 	struct press press = {.action = (enum press_action)data.data[0]};
