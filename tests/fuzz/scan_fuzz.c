@@ -109,6 +109,17 @@ static void check_head(const struct scan *scan, const struct http_head *head)
 	CHECK(fields_named(head, "Transfer-Encoding") == scan->chunked);
 }
 
+/* http_parser 2.9 forgets that a body is chunked over a later field whose name goes on behind "Transfer-Encoding".
+ * parser_read() refuses what they differ on; it is the only such place that is known. */
+static bool name_goes_on(struct text block)
+{
+	static const char name[] = "\nTransfer-Encoding";
+	for (size_t i = 0; i + sizeof name <= block.size; i++)
+		if (strncasecmp(block.data + i, name, sizeof name - 1) == 0 && block.data[i + sizeof name - 1] != ':')
+			return true;
+	return false;
+}
+
 static void check_block(struct text block)
 {
 	struct arena arena;
@@ -127,7 +138,7 @@ static void check_block(struct text block)
 		CHECK(!(scan.chunked && scan.content_length >= 0));
 		error = parser_read(block, &scan, &arena, &head, &why);
 		/* refused as a whole, perhaps, but not understood otherwise */
-		CHECK(!error || !strstr(why, "more than one way"));
+		CHECK(!error || !strstr(why, "more than one way") || name_goes_on(block));
 		if (!error) {
 			check_head(&scan, &head);
 			if (head.field_count)
