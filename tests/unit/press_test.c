@@ -59,6 +59,7 @@ static void what_is_no_press_leaves_the_output_alone(void **state)
 		assert_false(press_read(text_of(none[i]), &read));
 		assert_int_equal(read.product_id, 42);
 	}
+	struct press read;
 	assert_false(press_read((struct text){0}, &read)); /* a press without data */
 }
 
