@@ -1,0 +1,309 @@
+/* The page, its keys, a product's page, and where the time of an operation went.
+ *
+ * Guards against: keys of a developer's shop handed to a page of another site, or to whoever comes through a proxy; a page
+ * that loads something from elsewhere; a product's title that ends the script it stands in; a step of the write path that
+ * nobody can see.
+ */
+#include "lib/shop.h"
+
+#include "base/embed.h"
+#include "base/text.h"
+#include "channels/origin.h"
+
+static void get(const char *path, const char *headers, int status)
+{
+	shop_expect(NULL, "GET", path, headers, NULL, status);
+}
+
+static void expect_header(const char *name, const char *words)
+{
+	const char *value = answer_header(&shop_answer, name);
+	if (!strstr(value, words))
+		fail_msg("%s: \"%s\" does not say \"%s\"", name, value, words);
+}
+
+static const char *own_origin(void)
+{
+	return shop_text("Origin: http://127.0.0.1:%d\r\n", shop.port);
+}
+
+/* --- the page --------------------------------------------------------------------------------------------------------- */
+
+static void the_page_asks_nobody_but_this_service(void **state)
+{
+	get("/", NULL, 200);
+	assert_string_equal(answer_header(&shop_answer, "Content-Type"), "text/html; charset=utf-8");
+	expect_header("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'");
+	assert_null(strstr(answer_header(&shop_answer, "Content-Security-Policy"), "unsafe"));
+	assert_null(strstr(shop_answer.body, "://"));
+	assert_null(strstr(shop_answer.body, " style="));
+	assert_null(strstr(shop_answer.body, "<script>"));
+	assert_non_null(strstr(shop_answer.body, "href=\"/routes\""));
+	char known[80];
+	snprintf(known, sizeof known, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	get("/", known, 304);
+	assert_int_equal(shop_answer.body_size, 0);
+}
+
+static void each_of_its_files_is_served_as_what_it_is(void **state)
+{
+	static const char folder[] = "src/channels/page/";
+	size_t files = 0;
+	for (size_t i = 0; i < embedded_file_count; i++) {
+		const char *name = embedded_files[i].name;
+		if (strncmp(name, folder, strlen(folder)) != 0)
+			continue;
+		files++;
+		get(shop_text("/page/%s", name + strlen(folder)), NULL, 200);
+		assert_int_equal(shop_answer.body_size, embedded_files[i].content.size);
+		assert_string_not_equal(answer_header(&shop_answer, "Content-Type"), "application/octet-stream");
+		expect_header("X-Content-Type-Options", "nosniff");
+	}
+	assert_true(files > 8);
+	get("/page/page.js", NULL, 200);
+	assert_string_equal(answer_header(&shop_answer, "Content-Type"), "text/javascript; charset=utf-8");
+	get("/page/nothing.js", NULL, 404);
+	get("/page/..%2Fpage%2Fpage.js", NULL, 404);
+	get("/page/..%2F..%2F..%2Fsql%2Fdemo.csv", NULL, 404);
+}
+
+/* --- its keys --------------------------------------------------------------------------------------------------------- */
+
+static void only_a_loopback_page_of_this_host_is_our_own(void **state)
+{
+	static const struct {
+		const char *listen, *host, *origin;
+		bool own;
+	} rows[] = {
+		{"127.0.0.1:8080", "127.0.0.1:8080", "http://127.0.0.1:8080", true},
+		{"127.0.0.1:8080", "localhost:8080", "http://localhost:8080", true},
+		{"127.0.0.1:8080", "LOCALHOST:8080", "http://localhost:8080", true},
+		{"[::1]:8080", "[::1]:8080", "http://[::1]:8080", true},
+		{"127.0.0.1:80", "localhost", "http://localhost", true},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "null", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "http://localhost:8080", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "http://127.0.0.1:8081", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "http://127.0.0.1", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "https://127.0.0.1:8080", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "http://127.0.0.1:8080.evil.example", false},
+		{"127.0.0.1:8080", "127.0.0.1:8080", "https://evil.example", false},
+		{"127.0.0.1:8080", "evil.example:8080", "http://evil.example:8080", false},
+		{"127.0.0.1:8080", "localhost.evil.example", "http://localhost.evil.example", false},
+		{"127.0.0.1:8080", "", "http://", false},
+		{"0.0.0.0:8080", "127.0.0.1:8080", "http://127.0.0.1:8080", false},
+		{"192.168.0.7:8080", "localhost:8080", "http://localhost:8080", false},
+		{":8080", "localhost:8080", "http://localhost:8080", false},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (origin_own(text_of(rows[i].listen), text_of(rows[i].host), text_of(rows[i].origin)) != rows[i].own)
+			fail_msg("listening on %s: Host %s, Origin %s", rows[i].listen, rows[i].host, rows[i].origin);
+}
+
+static void keys_are_given_to_the_page_of_this_machine_alone(void **state)
+{
+	shop_expect(NULL, "POST", "/page-keys", own_origin(), NULL, 200);
+	assert_string_equal(answer_string(&shop_answer, "web"), shop.key_web);
+	assert_string_equal(answer_string(&shop_answer, "admin"), shop.key_admin);
+	assert_int_equal(strlen(answer_string(&shop_answer, "telegram_secret")), 32);
+	assert_string_equal(answer_header(&shop_answer, "Cache-Control"), "no-store");
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "");
+	const char *const others[] = {NULL,
+	                              "Origin: null\r\n",
+	                              "Origin: https://evil.example\r\n",
+	                              shop_text("Origin: http://localhost:%d\r\n", shop.port),
+	                              shop_text("%sX-Forwarded-For: 192.0.2.1\r\n", own_origin()),
+	                              shop_text("%sForwarded: for=192.0.2.1\r\n", own_origin())};
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		shop_expect(NULL, "POST", "/page-keys", others[i], NULL, 403);
+		assert_null(strstr(shop_answer.body, "lu_"));
+		shop_expect(NULL, "POST", "/page-break-redis", others[i], NULL, 403);
+	}
+	get("/page-keys", own_origin(), 405);
+}
+
+static void serve_gives_no_keys_and_breaks_nothing(void **state)
+{
+	struct service other;
+	shop_beside(&other, NULL, NULL);
+	const char *origin = shop_text("Origin: http://127.0.0.1:%d\r\n", other.port);
+	static const char *const paths[] = {"/page-keys", "/page-break-redis"};
+	for (size_t i = 0; i < 2; i++) {
+		struct answer answer = service_call(&other, NULL, "POST", paths[i], origin, NULL);
+		assert_int_equal(answer.status, 404);
+		answer_done(&answer);
+	}
+	assert_int_equal(service_stop(&other), 0);
+}
+
+static void redis_is_broken_and_comes_back(void **state)
+{
+	service_create_sku(&shop, "PAGE-BREAK", 5);
+	shop_warm(&shop, "PAGE-BREAK");
+	pid_t before = shop_child("redis-server");
+	shop_expect(NULL, "POST", "/page-break-redis", own_origin(), NULL, 202);
+	assert_int_equal(service_sell(&shop, shop.key_web, NULL, "PAGE-BREAK", 1), 201);
+	shop_expect_seen(&shop, "PAGE-BREAK", 4, 0);
+	shop_wait_until(shop_child("redis-server") && shop_child("redis-server") != before);
+	shop_warm(&shop, "PAGE-BREAK");
+	shop_expect_seen(&shop, "PAGE-BREAK", 4, 0);
+}
+
+/* --- where the time went ---------------------------------------------------------------------------------------------- */
+
+static const char *const steps[] = {"queue;dur=",  "lock;dur=",   "decide;dur=", "write;dur=",
+                                    "intend;dur=", "commit;dur=", "publish;dur="};
+
+static void expect_all_steps(void)
+{
+	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+		expect_header("Server-Timing", steps[i]);
+}
+
+static void an_answer_says_where_its_time_went(void **state)
+{
+	service_create_sku(&shop, "PAGE-TIME", 5);
+	shop_warm(&shop, "PAGE-TIME"); /* an epoch is open */
+	shop_expect_post("/v1/checkouts", shop_cart("PAGE-TIME=1"), 201);
+	expect_all_steps();
+	expect_header("Server-Timing", shop_text("operation;desc=\"%s\"", answer_string(&shop_answer, "id")));
+	shop_expect_get("/v1/skus/PAGE-TIME/ledger?after=1", 200);
+	assert_string_equal(answer_header(&shop_answer, "Server-Timing"), "");
+	/* A refusal is decided and kept under its key, and changes no cell. */
+	shop_expect_post("/v1/checkouts", shop_cart("PAGE-TIME=9"), 409);
+	expect_header("Server-Timing", "commit;dur=");
+	assert_null(strstr(answer_header(&shop_answer, "Server-Timing"), "intend"));
+	shop_expect_post("/v1/batch",
+	                 shop_text("{\"operations\":[{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{"
+	                           "\"sku\":\"PAGE-TIME\",\"quantity\":1}]}]}",
+	                           service_new_key()),
+	                 200);
+	expect_all_steps();
+	expect_header("Server-Timing", answer_string(&shop_answer, "results.0.body.id"));
+}
+
+static void a_channels_answer_says_it_too(void **state)
+{
+	service_create_sku(&shop, "PAGE-TURN", 5);
+	shop_warm(&shop, "PAGE-TURN");
+	static const char *const call =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"%s\",\"arguments\":%s}}";
+	char offer[100];
+	shop_expect(shop.key_agent, "POST", "/mcp", NULL, shop_text(call, "check_stock", "{\"skus\":[\"PAGE-TURN\"]}"),
+	            200);
+	assert_string_equal(answer_header(&shop_answer, "Server-Timing"), "");
+	snprintf(offer, sizeof offer, "%s", answer_string(&shop_answer, "result.structuredContent.offer_id"));
+	shop_expect(shop.key_agent, "POST", "/mcp", NULL,
+	            shop_text(call, "hold",
+	                      shop_text("{\"offer_id\":\"%s\",\"lines\":[{\"sku\":\"PAGE-TURN\",\"quantity\":1}]}", offer)),
+	            200);
+	expect_all_steps();
+	expect_header("Server-Timing", answer_string(&shop_answer, "result.structuredContent.hold_id"));
+}
+
+/* --- a product's page ------------------------------------------------------------------------------------------------- */
+
+#define EVIL "</script><script>alert(1)</script><!-- & \\\"x\\\""
+
+/* The JSON-LD of the page, as a search engine reads it: up to the first end of a script. */
+static json_t *json_ld(void)
+{
+	static const char open[] = "<script type=\"application/ld+json\">";
+	const char *start = strstr(shop_answer.body, open);
+	assert_non_null(start);
+	start += strlen(open);
+	const char *end = strstr(start, "</script>");
+	assert_non_null(end);
+	json_t *json = json_loadb(start, (size_t)(end - start), 0, NULL);
+	assert_non_null(json);
+	return json;
+}
+
+static void expect_json_ld(const char *name, const char *availability)
+{
+	json_t *json = json_ld();
+	assert_string_equal(json_string_value(json_object_get(json, "name")), name);
+	assert_string_equal(json_string_value(json_object_get(json, "@type")), "Product");
+	json_t *offer = json_object_get(json, "offers");
+	assert_string_equal(json_string_value(json_object_get(offer, "availability")), availability);
+	json_decref(json);
+}
+
+static void expect_says(const char *words)
+{
+	if (!strstr(shop_answer.body, words))
+		fail_msg("%s\ndoes not say: %s", shop_answer.body, words);
+}
+
+static void a_products_page_says_what_is_left(void **state)
+{
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/PAGE%2F%3C1%3E", NULL,
+	            "{\"on_hand\":2,\"titles\":{\"en\":\"Lamp\",\"ru\":\"Лампа\"}}", 201);
+	get("/shop/PAGE%2F%3C1%3E", NULL, 200);
+	expect_json_ld("Lamp", "https://schema.org/InStock");
+	expect_says(">2 in stock</p>");
+	expect_says("<p class=\"code\">PAGE/&lt;1&gt;</p>");
+	expect_says("data-sku=\"PAGE/&lt;1&gt;\"");
+	expect_says("?sku=PAGE%2F%3C1%3E&amp;key=lu_pub_");
+	char known[80];
+	snprintf(known, sizeof known, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	get("/shop/PAGE%2F%3C1%3E", known, 304);
+	shop_expect_post("/v1/checkouts", shop_cart("PAGE/<1>=1"), 201);
+	get("/shop/PAGE%2F%3C1%3E", known, 200);
+	expect_says(">The last one</p>");
+	get("/shop/PAGE%2F%3C1%3E", "Accept-Language: ru-RU,ru;q=0.9\r\n", 200);
+	expect_says("<html lang=\"ru\">");
+	expect_says(">Последняя штука</p>");
+	expect_json_ld("Лампа", "https://schema.org/InStock");
+	char hold[37];
+	assert_int_equal(service_reserve(&shop, shop.key_web, NULL, "PAGE/<1>", 1, 600, hold), 201);
+	get("/shop/PAGE%2F%3C1%3E", NULL, 200);
+	expect_says(">Held by another buyer just now</p>");
+	expect_json_ld("Lamp", "https://schema.org/OutOfStock");
+	get("/shop/PAGE-NOWHERE", NULL, 404);
+	get("/shop/PAGE%2F%3C1%3E?x=1", NULL, 422);
+}
+
+static void a_title_ends_no_script(void **state)
+{
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/PAGE-EVIL", NULL, "{\"on_hand\":1,\"titles\":{\"en\":\"" EVIL "\"}}",
+	            201);
+	get("/shop/PAGE-EVIL", NULL, 200);
+	assert_null(strstr(shop_answer.body, "<script>"));
+	assert_null(strstr(shop_answer.body, "<!--"));
+	expect_json_ld("</script><script>alert(1)</script><!-- & \"x\"", "https://schema.org/InStock");
+	expect_header("Content-Security-Policy", "script-src 'self'");
+}
+
+/* Its key is a publishable one: what a page of everybody's may show. Without it the page is as true, and still. */
+static void a_page_without_a_key_is_a_plain_one(void **state)
+{
+	struct service other;
+	service_create_sku(&shop, "PAGE-PLAIN", 3);
+	shop_beside(&other, NULL, NULL);
+	struct answer answer = service_call(&other, NULL, "GET", "/shop/PAGE-PLAIN", NULL, NULL);
+	assert_int_equal(answer.status, 200);
+	assert_non_null(strstr(answer.body, ">3 in stock</p>"));
+	assert_null(strstr(answer.body, "shop.js"));
+	assert_null(strstr(answer.body, "lu_"));
+	answer_done(&answer);
+	assert_int_equal(service_stop(&other), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_page_asks_nobody_but_this_service),
+		cmocka_unit_test(each_of_its_files_is_served_as_what_it_is),
+		cmocka_unit_test(only_a_loopback_page_of_this_host_is_our_own),
+		cmocka_unit_test(keys_are_given_to_the_page_of_this_machine_alone),
+		cmocka_unit_test(serve_gives_no_keys_and_breaks_nothing),
+		cmocka_unit_test_teardown(redis_is_broken_and_comes_back, shop_audit),
+		cmocka_unit_test(an_answer_says_where_its_time_went),
+		cmocka_unit_test(a_channels_answer_says_it_too),
+		cmocka_unit_test(a_products_page_says_what_is_left),
+		cmocka_unit_test(a_title_ends_no_script),
+		cmocka_unit_test(a_page_without_a_key_is_a_plain_one),
+	};
+	return cmocka_run_group_tests(tests, shop_open, shop_close);
+}
