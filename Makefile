@@ -217,6 +217,7 @@ bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECO
 	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)
 	@$(AGAIN) all benches
 	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/run.sh
+	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/import.sh
 	@for b in $(BENCH); do echo "== $$b"; $$b || exit 1; done
 .PHONY: benches
 benches: $(BENCH)
