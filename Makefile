@@ -159,7 +159,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san test-clients check sim spec mutants soak bench lint format clean help
+.PHONY: run deps test test-san test-clients test-browser check sim spec mutants soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -186,6 +186,12 @@ test-clients:      ## outside clients (MCP, Telegram, Alexa, Twilio, OpenAPI, â€
 	@command -v npm >/dev/null || sh .ci/install nodejs npm
 	@$(AGAIN) all
 	@LASTUNIT_BIN=$(abspath $(BIN)) sh tests/clients/run.sh $(CLIENTS:%=%_test.mjs)
+
+test-browser:      ## the pages in a real browser, Debian's chromium: SHOTS=DIR keeps what it saw
+	@sh .ci/install $(DEPS_RUN) chromium
+	@command -v npm >/dev/null || sh .ci/install nodejs npm
+	@$(AGAIN) all
+	@LASTUNIT_BIN=$(abspath $(BIN)) SHOTS=$(if $(SHOTS),$(abspath $(SHOTS))) sh tests/browser/run.sh
 
 .PHONY: tests
 tests: $(BIN) $(TESTS) $(SIM) $(SYNC)/lastunit $(if $(SAN),,all)

@@ -2,7 +2,7 @@
 import { $, el } from './dom.js';
 import { api, office, shop, why_not } from './wires.js';
 import { close_panes, make_panes, suggest } from './panes.js';
-import { begin, follow_sku, look_closely, on_figures } from './watch.js';
+import { begin, follow_sku, look_closely } from './watch.js';
 import { race } from './race.js';
 
 const FAVOURITE = 'LAMP-FIREFLY';
@@ -54,7 +54,6 @@ function play() {
   on_press('race', race);
   on_press('deliver', () => office.receive(1));
   on_press('break', break_redis);
-  on_figures(() => { if ($('epoch').textContent === 'open') $('broken').textContent = ''; });
 }
 
 function read_only() {

@@ -1,6 +1,6 @@
 // The six panes: each a small simulator of what stands at the other end of a wire.
 import { $, el, keep_end } from './dom.js';
-import { Call, agent, marketplace, on_event, shop, site, telegram, till, why_not } from './wires.js';
+import { Call, agent, marketplace, on_event, shop, site, telegram, till, why_not, why_refused } from './wires.js';
 import { answer_text, request_text } from './trace.js';
 
 export const panes = {}; // by channel: { root, log, say(), outcome(), forget() }
@@ -65,7 +65,8 @@ function site_pane() {
     held = id;
     pay.hidden = release.hidden = !id;
   }
-  const seconds = el('select', { 'aria-label': 'hold for' }, ...[['5', '5 s'], ['60', '1 min'], ['900', '15 min']].map(([value, text]) => el('option', { value, selected: value === '60' }, text)));
+  const seconds = el('select', { 'aria-label': 'hold for' }, ...[['5', '5 s'], ['60', '1 min'], ['900', '15 min']].map(
+    ([value, text]) => el('option', { value, selected: value === '60' }, text)));
   it.controls.append(
     button('Buy', async () => {
       it.say('Buy one', 'ours');
@@ -162,7 +163,11 @@ function phone_pane() {
     speak(words.value);
   });
   it.suggest = (text) => { words.value = text; };
-  it.controls.append(form, button('Dial', () => { call = null; return speak(''); }), button('“Yes”', () => speak('yes')), button('“No”', () => speak('no')));
+  const dial = () => {
+    call = null;
+    return speak('');
+  };
+  it.controls.append(form, button('Dial', dial), button('“Yes”', () => speak('yes')), button('“No”', () => speak('no')));
 }
 
 function marketplace_pane() {
@@ -197,8 +202,10 @@ function till_pane() {
     it.say(`sends ${operations.length}`, 'ours');
     const event = await till.send(operations);
     if (event.status !== 200) return it.say(why_not(event), 'theirs bad');
-    event.json.results.forEach(({ status, body, idempotent_replayed: again }, i) =>
-      it.say(`${i + 1}. ${status} ${body.status === 'completed' ? `sold${again ? ', as answered before' : ''}` : body.detail}`, `theirs ${status === 201 ? 'good' : 'bad'}`));
+    event.json.results.forEach(({ status, body, idempotent_replayed: again }, i) => {
+      const words = status === 201 ? `sold${again ? ', as answered before' : ''}` : why_refused(body);
+      it.say(`${i + 1}. ${status} ${words}`, `theirs ${status === 201 ? 'good' : 'bad'}`);
+    });
     sent = operations;
     return undefined;
   }

@@ -1,15 +1,16 @@
 // The race: six channels, each on its own wire, for the one unit that is left.
 import { $, ms } from './dom.js';
-import { Call, agent, marketplace, office, shop, site, sku_path, api, telegram, till, why_not } from './wires.js';
+import { Call, agent, marketplace, office, shop, site, sku_path, api, telegram, till, why_not, why_refused } from './wires.js';
 import { panes } from './panes.js';
 import { pause, watch } from './watch.js';
 
 const sold = (sentence) => ({ sold: true, sentence });
 const refused = (sentence) => ({ sold: false, sentence });
 
-// ready(): what its customer had done before, up to the last press. go(): that press.
+// ready(): what its customer had done before, up to the last press. go(): that press, and buying what it got.
 const racers = {
   web: {
+    press: 'Buy one',
     ready: async () => {},
     async go() {
       const event = await site.buy();
@@ -17,6 +18,7 @@ const racers = {
     },
   },
   telegram: {
+    press: 'Hold',
     async ready() {
       const event = await telegram.type(shop.title);
       const keys = event.json?.reply_markup?.inline_keyboard ?? [];
@@ -32,6 +34,7 @@ const racers = {
     },
   },
   agent: {
+    press: 'hold',
     ready: async () => (await agent.look()).result?.offer_id,
     async go(offer) {
       const event = await agent.hold(offer);
@@ -44,6 +47,7 @@ const racers = {
     },
   },
   voice: {
+    press: 'yes',
     async ready() {
       const call = new Call();
       let event = await call.say(shop.title);
@@ -59,6 +63,7 @@ const racers = {
     },
   },
   marketplace: {
+    press: 'A new order',
     ready: async () => `R-${crypto.randomUUID().slice(0, 8)}`,
     async go(number) {
       const event = await marketplace.put(number, 1, 1);
@@ -66,11 +71,12 @@ const racers = {
     },
   },
   pos: {
+    press: 'sends 1',
     ready: async () => [till.sale()],
     async go(queue) {
       const event = await till.send(queue);
       const result = event.json?.results?.[0];
-      return result?.status === 201 ? sold('Sold at the till.') : refused(result?.body?.detail ?? why_not(event));
+      return result?.status === 201 ? sold('Sold at the till.') : refused(why_refused(result?.body) ?? why_not(event));
     },
   },
 };
@@ -81,6 +87,14 @@ const channels = Object.keys(racers);
 async function units_sold(version) {
   const event = await api('admin', 'GET', `/v1/skus/${sku_path()}/ledger?after=${version}&limit=500`, undefined, { quiet: true });
   return event.json.items.reduce((sum, entry) => sum - entry.on_hand_delta, 0);
+}
+
+// In a new order each time: who is sent first by a browser often is first.
+async function all_at_once(ready) {
+  const ends = [];
+  const order = channels.map((_, i) => ({ i, at: Math.random() })).sort((a, b) => a.at - b.at);
+  await Promise.all(order.map(async ({ i }) => { ends[i] = await racers[channels[i]].go(ready[i]); }));
+  return ends;
 }
 
 async function prepare() {
@@ -103,9 +117,13 @@ export async function race() {
   try {
     const { version, ready } = await prepare();
     const began = performance.now();
-    const ends = await Promise.all(channels.map((channel, i) => racers[channel].go(ready[i])));
+    const ends = await all_at_once(ready);
     const took = performance.now() - began;
-    ends.forEach((end, i) => panes[channels[i]].outcome(end.sentence, end.sold ? 'won' : 'lost'));
+    ends.forEach((end, i) => {
+      const pane = panes[channels[i]];
+      pane.say(racers[channels[i]].press, 'ours');
+      pane.outcome(end.sentence, end.sold ? 'won' : 'lost');
+    });
     const units = await units_sold(version);
     const over = Math.max(0, units - 1, ends.filter((end) => end.sold).length - 1);
     result.textContent = `sold ${units} · oversold ${over} · ${ms(took)} ms`;

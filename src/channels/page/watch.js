@@ -14,9 +14,6 @@ const quiet = { quiet: true };
 /* --- the number ------------------------------------------------------------------------------------------------------- */
 
 let figures = { version: 0 };
-const followers = [];
-export const on_figures = (follower) => followers.push(follower);
-export const current = () => figures;
 
 function take(item) {
   if (item.sku !== shop.sku || item.version < figures.version) return;
@@ -28,7 +25,6 @@ function take(item) {
   number.classList.toggle('none', item.tracked && item.available === 0);
   $('number-words').textContent = !item.tracked ? 'always in stock'
     : `left to sell, on every channel${item.held ? ` · ${item.held} held` : ''}`;
-  followers.forEach((follower) => follower(item));
 }
 
 export async function look() {
@@ -48,7 +44,8 @@ export async function follow_sku() {
 let stopping = null;
 
 function take_event(block) {
-  const field = (name) => block.split('\n').filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trim()).join('\n');
+  const lines = block.split('\n');
+  const field = (name) => lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trim();
   const kind = field('event');
   if (kind === 'reset') follow_sku();
   if (kind !== 'availability') return;
@@ -144,11 +141,16 @@ let reading = null;
 
 const signed = (n) => (n > 0 ? `+${n}` : n < 0 ? `−${-n}` : '0');
 
+function deltas_of({ on_hand_delta, reserved_delta }) {
+  const deltas = [[on_hand_delta, 'on hand'], [reserved_delta, 'held']].filter(([delta]) => delta);
+  return deltas.map(([delta, what]) => `${signed(delta)} ${what}`).join(', ') || 'no change';
+}
+
 function ledger_row(entry) {
   return el('li', {}, el('button', { type: 'button', class: 'row', onclick: () => open_entry(entry) },
     el('span', { class: 'time' }, clock(new Date(entry.at))), el('b', {}, name_of(entry.channel)), el('span', {}, entry.kind),
     el('code', {}, `${entry.sku} v${entry.version}`),
-    el('span', { class: 'delta' }, entry.on_hand_delta ? `${signed(entry.on_hand_delta)} sold or counted` : `${signed(entry.reserved_delta)} held`)));
+    el('span', { class: 'delta' }, deltas_of(entry))));
 }
 
 async function read_ledger() {
@@ -174,7 +176,9 @@ function show_ledger() {
 
 /* --- coherence -------------------------------------------------------------------------------------------------------- */
 
+let broken_at = 0;
 let broken_until = 0;
+let came_closed = false; // since then the epoch was seen closed
 let metrics_due = 0;
 
 function tick(event) {
@@ -183,6 +187,11 @@ function tick(event) {
   $('ticks').append(el('i', { class: kind }));
   while ($('ticks').children.length > TICKS_KEPT) $('ticks').firstChild.remove();
   $('last-read').textContent = { hit: 'Redis', miss: 'PostgreSQL, and filled', bypass: 'PostgreSQL', failed: 'nobody' }[kind];
+  if (came_closed && kind === 'hit') {
+    came_closed = false;
+    broken_until = 0;
+    $('broken').textContent = `Redis is back, in a new epoch. First hit after ${((performance.now() - broken_at) / 1000).toFixed(1)} s.`;
+  }
 }
 
 function say(id, text, mood = '') {
@@ -194,8 +203,10 @@ async function show_ready() {
   const answer = await fetch('/readyz', { cache: 'no-store' }).then((r) => r.json()).catch(() => null);
   if (!answer) return say('epoch', 'no answer', 'bad');
   say('epoch', answer.epoch, answer.epoch === 'open' ? 'good' : 'warn');
+  came_closed ||= performance.now() < broken_until && answer.epoch !== 'open';
   say('lease', answer.lease ? 'held: hits may be served' : 'none: every read asks PostgreSQL', answer.lease ? 'good' : 'warn');
-  say('redis', answer.redis_reachable === null ? 'not configured' : answer.redis_reachable ? 'reachable' : 'away', answer.redis_reachable === false ? 'bad' : '');
+  say('redis', answer.redis_reachable === null ? 'not configured' : answer.redis_reachable ? 'reachable' : 'away',
+    answer.redis_reachable === false ? 'bad' : '');
 }
 
 async function show_metrics() {
@@ -222,7 +233,8 @@ async function look_after_cache() {
 }
 
 export function look_closely(for_ms) {
-  broken_until = performance.now() + for_ms;
+  broken_at = performance.now();
+  broken_until = broken_at + for_ms;
 }
 
 export function begin() {

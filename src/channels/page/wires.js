@@ -189,5 +189,12 @@ export const office = {
   row: () => api('admin', 'GET', `/v1/skus/${sku_path()}`, undefined, { quiet: true }),
 };
 
-// Why not, in the words of the answer.
-export const why_not = (event) => event.json?.detail ?? event.fault ?? (event.answer || 'no answer');
+// Why not, in the words of the answer: what was short, or its detail.
+export function why_refused(problem) {
+  const line = problem?.lines?.[0];
+  if (problem?.code !== 'insufficient_stock' || !line) return problem?.detail;
+  const until = line.next_release_at ? `, until ${new Date(line.next_release_at).toLocaleTimeString([], { hour12: false })} at the latest` : '';
+  return `${problem.title}: ${line.requested} wanted, ${line.available} available${line.held ? `, ${line.held} held by others${until}` : ''}.`;
+}
+
+export const why_not = (event) => why_refused(event.json) ?? event.fault ?? (event.answer || 'no answer');

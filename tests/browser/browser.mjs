@@ -1,0 +1,50 @@
+// A browser for the tests: Debian's chromium, one for a file, a page for a test.
+//
+//   const page = await open('/', { width: 390 });
+//
+// A page may complain of nothing: what it throws, what its policy forbids, and whatever it asks of another host fails the
+// test that opened it, when it is closed. Refusals (4xx) are answers, not complaints. SHOTS=DIR keeps screenshots.
+import { chromium } from 'playwright-core';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, afterEach } from 'node:test';
+import { assert, shop } from '../clients/shop.mjs';
+
+const quiet = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
+  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: quiet });
+after(() => browser.close());
+
+let contexts = [];
+let complaints = [];
+
+export async function open(path, { width = 1280, height = 900, scheme = 'light', url = shop.url } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' });
+  contexts.push(context);
+  const page = await context.newPage();
+  page.setDefaultTimeout(30000);
+  page.on('pageerror', (error) => complaints.push(error.message));
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !/responded with a status of 4/.test(message.text())) complaints.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url)) complaints.push(`asks ${request.url()}`);
+  });
+  await page.goto(url + path);
+  return page;
+}
+
+afterEach(async () => {
+  const said = complaints;
+  await Promise.all(contexts.map((context) => context.close()));
+  contexts = [];
+  complaints = [];
+  assert.deepEqual(said, []);
+});
+
+export async function shot(page, name) {
+  if (!process.env.SHOTS) return;
+  mkdirSync(process.env.SHOTS, { recursive: true });
+  await page.screenshot({ path: join(process.env.SHOTS, `${name}.png`), fullPage: true });
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# The pages in a real browser: Debian's chromium, driven by playwright-core from npm as package-lock.json says.
+# usage: run.sh [FILE_test.mjs...]
+#
+# SHOTS=DIR keeps screenshots there, to be looked at. The last line is "N passed, N failed"; the exit code is 1 if any failed
+# or none ran.
+set -eu
+cd "$(dirname "$0")"
+node=node_modules/node/bin/node
+
+if ! cmp -s package-lock.json node_modules/.installed; then
+	echo "installing playwright-core"
+	npm ci --no-audit --no-fund --loglevel=error
+	cp package-lock.json node_modules/.installed
+fi
+
+[ $# -gt 0 ] || set -- *_test.mjs
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+code=0
+{ "$node" --test --test-concurrency=1 --test-reporter=spec --test-reporter-destination=stdout \
+	--test-reporter=tap --test-reporter-destination="$report" "$@" </dev/null; } || code=1
+# The sums that Node's TAP ends with.
+count() { sed -n "s/^# $1 //p" "$report"; }
+passed=$(count pass) failed=$(($(count fail) + $(count cancelled)))
+echo "$passed passed, $failed failed"
+[ "$code" -eq 0 ] && [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
