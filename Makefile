@@ -13,7 +13,7 @@ endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
 # sim has a target of its own.
-KINDS   ?= unit fuzz store cache inventory spec mutants e2e $(if $(SAN),,model)
+KINDS   ?= unit fuzz store cache inventory spec mutants e2e endure $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
 comma := ,
@@ -159,7 +159,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san test-clients test-browser check sim spec mutants soak bench lint format clean help
+.PHONY: run deps test test-san test-clients test-browser check sim endure spec mutants soak bench lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -206,6 +206,10 @@ check:             ## run the tests that are built
 sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or SEED=1..50, SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)
 	@LASTUNIT_BIN=$(abspath $(BIN)) $(SIM) --seconds $(or $(SECONDS_EACH),4) $(or $(SEED),1..12)
+
+endure: deps       ## the full form of tests/endure, for a machine that does nothing else: outages and a hundred kills, with figures
+	@$(AGAIN) tests
+	@LASTUNIT_ENDURE=1 $(AGAIN) KINDS=endure LINT= check
 
 spec: deps         ## the scenarios of tests/spec, step by step, on a bench of their own
 	@$(AGAIN) tests

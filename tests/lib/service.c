@@ -304,14 +304,15 @@ static struct http_client *client_of(const struct service *service)
 	return &clients->client[i];
 }
 
-struct answer service_call(const struct service *service, const char *key, const char *method, const char *path,
-                           const char *headers, const char *body)
+static struct answer call(const struct service *service, const char *key, const char *method, const char *path,
+                          const char *headers, const char *body, bool told)
 {
 	struct http_client *client = client_of(service);
 	struct http_answer got = {0};
 	client->key = key;
 	if (!http_client_call(client, method, path, headers, body, &got)) {
-		fprintf(stderr, "service: %s %s: %s\n", method, path, client->error);
+		if (told)
+			fprintf(stderr, "service: %s %s: %s\n", method, path, client->error);
 		http_answer_done(&got);
 		return (struct answer){0};
 	}
@@ -319,6 +320,18 @@ struct answer service_call(const struct service *service, const char *key, const
 	if (answer.body_size)
 		answer.json = json_loadb(answer.body, answer.body_size, JSON_DECODE_ANY, NULL);
 	return answer;
+}
+
+struct answer service_call(const struct service *service, const char *key, const char *method, const char *path,
+                           const char *headers, const char *body)
+{
+	return call(service, key, method, path, headers, body, true);
+}
+
+struct answer service_try(const struct service *service, const char *key, const char *method, const char *path,
+                          const char *headers, const char *body)
+{
+	return call(service, key, method, path, headers, body, false);
 }
 
 void answer_done(struct answer *answer)

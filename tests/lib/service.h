@@ -53,6 +53,9 @@ struct answer {
 /* key: a bearer key, NULL: none. headers: "Name: value\r\n…" or NULL. body: JSON text, NULL: none. */
 struct answer service_call(const struct service *service, const char *key, const char *method, const char *path,
                            const char *headers, const char *body);
+/* The same of a service that may be dead: no answer is not worth a line on stderr. */
+struct answer service_try(const struct service *service, const char *key, const char *method, const char *path,
+                          const char *headers, const char *body);
 void answer_done(struct answer *answer);
 /* The value of a header, case-insensitive, first of its name; "" if absent. In the ring of four of this thread. */
 const char *answer_header(const struct answer *answer, const char *name);
