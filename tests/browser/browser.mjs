@@ -1,6 +1,7 @@
 // A browser for the tests: Debian's chromium, one for a file, a page for a test.
 //
 //   const page = await open('/', { width: 390 });
+//   const page = await open('/', { url: 'http://localhost:3000', html: '…', asks: [shop.url] });    a page of another site
 //
 // A page may complain of nothing: what it throws, what its policy forbids, and whatever it asks of another host fails the
 // test that opened it, when it is closed. Refusals (4xx) are answers, not complaints. SHOTS=DIR keeps screenshots.
@@ -19,9 +20,11 @@ after(() => browser.close());
 let contexts = [];
 let complaints = [];
 
-export async function open(path, { width = 1280, height = 900, scheme = 'light', url = shop.url } = {}) {
+export async function open(path, { width = 1280, height = 900, scheme = 'light', url = shop.url, asks = [], html } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, reducedMotion: 'reduce' });
   contexts.push(context);
+  // Another site's page is nobody's here, for it comes from no address: it asks a service on loopback only with leave.
+  if (html) await context.grantPermissions(['local-network-access'], { origin: url });
   const page = await context.newPage();
   page.setDefaultTimeout(30000);
   page.on('pageerror', (error) => complaints.push(error.message));
@@ -29,8 +32,9 @@ export async function open(path, { width = 1280, height = 900, scheme = 'light',
     if (message.type() === 'error' && !/responded with a status of 4/.test(message.text())) complaints.push(message.text());
   });
   page.on('request', (request) => {
-    if (!request.url().startsWith(url)) complaints.push(`asks ${request.url()}`);
+    if (![url, ...asks].some((known) => request.url().startsWith(known))) complaints.push(`asks ${request.url()}`);
   });
+  if (html) await page.route(url + path, (route) => route.fulfill({ contentType: 'text/html', body: html }));
   await page.goto(url + path);
   return page;
 }

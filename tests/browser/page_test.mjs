@@ -2,6 +2,7 @@
 //
 // Guards against: a simulator that does not speak its wire; a page that says "sold" and is not asked by the ledger; figures
 // that stand still when Redis goes; a page that only a mouse can use; a key that outlives its page.
+import { execFileSync } from 'node:child_process';
 import { assert, shop, test } from '../clients/shop.mjs';
 import { open, shot } from './browser.mjs';
 
@@ -109,6 +110,27 @@ test('an answer opens into its trace, and closes where it was opened', async () 
   await trace.locator('.steps b', { hasText: 'COMMIT' }).waitFor();
 });
 
+// Each was answered under its key, or is a turn that is told again: the same once more is the same answer.
+test('the curl of each exchange does the same', async () => {
+  const page = await open('/');
+  await says(number(page), /^\d+$/);
+  await race(page);
+  const variables = Object.fromEntries(['URL', 'KEY_ADMIN', 'KEY_WEB', 'KEY_AGENT', 'KEY_MARKETPLACE', 'KEY_POS', 'TELEGRAM_SECRET']
+    .map((name) => [`LASTUNIT_${name}`, shop.variable(name)]));
+  const trace = page.getByRole('dialog');
+  const rows = page.locator('#events button');
+  for (const row of await rows.all()) {
+    await row.click();
+    const curl = await trace.getByLabel('The same by curl').textContent();
+    await page.keyboard.press('Escape');
+    const env = { PATH: process.env.PATH, ...variables };
+    const said = execFileSync('sh', ['-c', `${curl} -sS`], { env, encoding: 'utf8' });
+    assert.equal(/^HTTP\/1.1 (\d+)/.exec(said)[1], await row.locator('.status').textContent(), curl);
+  }
+  assert.ok(await rows.count() >= 11);
+  assert.equal(await available(), 0);
+});
+
 test('it is a page for a phone', async () => {
   const page = await open('/', { width: 390, height: 800, scheme: 'dark' });
   await says(number(page), /^\d+$/);
@@ -211,4 +233,18 @@ test('a product has a page that stays true', async () => {
   await sell();
   await says(state, 'Sold out');
   assert.equal(await state.getAttribute('class'), 'out');
+});
+
+test('five lines show the number on a page of another site', async () => {
+  await shop.stock('SHOP-2', 4, { en: 'Kettle' });
+  const product = await open('/shop/SHOP-2');
+  await product.locator('summary').click();
+  const html = await product.locator('pre').textContent();
+  assert.equal(html.split('\n').length, 5);
+  const page = await open('/', { url: 'http://localhost:3000', html, asks: [shop.url] });
+  await says(page.locator('#stock'), /^4$/);
+  assert.equal((await shop.ask('web', 'POST', '/v1/checkouts', {
+    lines: [{ sku: 'SHOP-2', quantity: 3 }], idempotency_key: crypto.randomUUID(),
+  })).status, 201);
+  await says(page.locator('#stock'), /^1$/);
 });

@@ -23,8 +23,10 @@ async function list_products() {
   if (event.status !== 200) throw new Error(why_not(event));
   for (const item of event.json.items) titles.set(item.sku, item.titles.en ?? Object.values(item.titles)[0] ?? item.sku);
   if (!titles.size) throw new Error('There is no product yet. Make one: PUT /v1/skus/{sku}.');
+  const wanted = new URLSearchParams(location.search).get('sku'); // of a catalogue that is longer than the list
+  if (wanted) titles.set(wanted, titles.get(wanted) ?? wanted);
+  choose(wanted ?? (titles.has(FAVOURITE) ? FAVOURITE : titles.keys().next().value));
   $('sku').replaceChildren(...[...titles].map(([sku, title]) => el('option', { value: sku }, `${sku} · ${title}`)));
-  choose(titles.has(FAVOURITE) ? FAVOURITE : titles.keys().next().value);
   $('sku').value = shop.sku;
   $('sku').disabled = false;
   $('sku').addEventListener('change', () => {
