@@ -138,8 +138,13 @@ static void on_page(struct ask *ask)
 	for (size_t i = 0; i < feed->count; i++)
 		feed->format->put_row(&feed->body, feed, &feed->rows[i], figures_available(&feed->rows[i].figures, principal));
 	if (feed->count < PAGE_ROWS) {
-		request_reply(request, 200, feed->format->content_type, buffer_text(&feed->body));
+		/* With the reply the request is gone, and the feed with it. */
+		const char *content_type = feed->format->content_type;
+		struct buffer body = feed->body;
+		feed->body = (struct buffer){0};
 		feed_done(feed);
+		request_reply(request, 200, content_type, buffer_text(&body));
+		buffer_done(&body);
 		return;
 	}
 	struct text last = feed->rows[feed->count - 1].code;
@@ -177,8 +182,9 @@ static void on_looked(struct ask *ask)
 	request_add_header(ask->request, "ETag", etag);
 	request_add_header(ask->request, "Cache-Control", TEXT("no-cache"));
 	if (request_header(ask->request, "If-None-Match", &known) && text_equal(known, etag)) {
-		request_reply(ask->request, 304, feed->format->content_type, (struct text){0});
+		const char *content_type = feed->format->content_type;
 		feed_done(feed);
+		request_reply(ask->request, 304, content_type, (struct text){0});
 		return;
 	}
 	feed->format->put_head(&feed->body);
