@@ -33,7 +33,7 @@ struct receiver {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t arrived;
-	bool stopping;
+	_Atomic bool stopping;
 	int status; /* 0: none, the connection stays silent */
 	char fields[200];
 	struct delivery *all, **end, *taken;
