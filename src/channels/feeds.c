@@ -5,7 +5,8 @@
  *
  * Happy path: where the change feed stands makes the ETag, so that a catalogue in which nothing moved is a 304 that reads no
  * row; otherwise the rows, page by page in short statements, into one body with its length: a feed that was cut short
- * must never look whole. The ETag is taken first, so it is never newer than what it stands for.
+ * must never look whole. The ETag is taken first, so it is never newer than what it stands for. While any transaction is
+ * under way that holds the change feed back, its place stands still though figures move: then there is no ETag and no 304.
  * Failure modes: more than FEEDS_MAX at once, or one that cannot be read in time, are 503; nothing is sent of them.
  */
 #include <inttypes.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "channels/handlers.h"
 #include "http/auth.h"
@@ -22,6 +24,8 @@
 
 #define FEEDS_MAX 2 /* a million SKUs are some 40 MB while they are sent */
 #define PAGE_ROWS 5000
+#define PAGE_MS 3000
+#define FEED_MS 60000
 #define STORE_BYTES_MAX 64
 #define STORE_DEFAULT TEXT("main")
 
@@ -31,6 +35,7 @@ struct feed {
 	struct text store;
 	struct feed_state state;
 	struct arena page; /* of the rows being written */
+	int64_t until_ns;  /* BOOTTIME; the whole */
 	char after[LU_SKU_BYTES_MAX];
 	size_t after_size;
 	struct sku_page_row *rows;
@@ -130,6 +135,16 @@ static enum lu_error read_page(struct query *query, struct pg *pg)
 	                &feed->rows, &feed->count);
 }
 
+static void on_page(struct ask *ask);
+
+/* A million rows take longer than a request may: each page has a time of its own, and the whole another. */
+static void next_page(struct feed *feed)
+{
+	int64_t page_ns = deadline_in_ms(PAGE_MS);
+	feed->ask.query.deadline_ns = page_ns < feed->until_ns ? page_ns : feed->until_ns;
+	ask_run(&feed->ask, read_page, on_page);
+}
+
 static void on_page(struct ask *ask)
 {
 	struct feed *feed = (struct feed *)ask;
@@ -151,7 +166,7 @@ static void on_page(struct ask *ask)
 	memcpy(feed->after, last.data, last.size);
 	feed->after_size = last.size;
 	arena_reset(&feed->page);
-	ask_run(ask, read_page, on_page);
+	next_page(feed);
 }
 
 /* --- whether anything moved ------------------------------------------------------------------------------------------- */
@@ -179,16 +194,18 @@ static void on_looked(struct ask *ask)
 {
 	struct feed *feed = (struct feed *)ask;
 	struct text etag = etag_of(feed), known;
-	request_add_header(ask->request, "ETag", etag);
+	if (feed->state.settled)
+		request_add_header(ask->request, "ETag", etag);
 	request_add_header(ask->request, "Cache-Control", TEXT("no-cache"));
-	if (request_header(ask->request, "If-None-Match", &known) && text_equal(known, etag)) {
+	if (feed->state.settled && request_header(ask->request, "If-None-Match", &known) && text_equal(known, etag)) {
 		const char *content_type = feed->format->content_type;
 		feed_done(feed);
 		request_reply(ask->request, 304, content_type, (struct text){0});
 		return;
 	}
 	feed->format->put_head(&feed->body);
-	ask_run(ask, read_page, on_page);
+	feed->until_ns = deadline_in_ms(FEED_MS);
+	next_page(feed);
 }
 
 static void start(struct request *request, const struct format *format, struct text store)

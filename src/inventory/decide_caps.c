@@ -2,8 +2,8 @@
  * time.
  *
  * Happy path: the principal has no cap, and nothing is looked at. Else what it holds was counted behind the locks of this
- * batch; carts before this one in the batch are added. The hold that the cart takes the place of does not count if it is
- * the principal's own.
+ * batch; carts before this one in the batch are added. The hold that the cart takes the place of does not count if it was
+ * counted: against a principal's cap its own ones, against a caller's cap that caller's.
  * Failure modes: LU_TOO_MANY_HOLDS, with a sentence that names the cap; it is true of this moment only, so it is not stored
  * under the key. What else the batch ends is not taken off: its answer is not out either, so nobody can have relied on it.
  *
@@ -61,10 +61,14 @@ static struct held *held_find(const struct holdings *holdings, int64_t sku_id)
 	check_failed(__FILE__, __LINE__, "the units held of every SKU in a capped cart");
 }
 
-/* The old hold, if ending it makes room under the asker's caps. */
-static const struct hold *own(const struct operation *op, const struct hold *old)
+/* The old hold, if ending it makes room under this cap: it is among what was counted for it. */
+static const struct hold *own(const struct operation *op, const struct cap *cap, const struct hold *old)
 {
-	return old && old->reservation.principal_id == op->principal.id ? old : NULL;
+	if (!old || old->reservation.principal_id != op->principal.id)
+		return NULL;
+	bool counted = !cap->caller.data ||
+	               (old->reservation.caller.data && text_equal(old->reservation.caller, cap->caller));
+	return counted ? old : NULL;
 }
 
 #define MEND "Commit or release a hold, or wait until one ends."
@@ -72,7 +76,7 @@ static const struct hold *own(const struct operation *op, const struct hold *old
 static bool holds_allow(struct operation *op, const struct cap *cap, const struct holdings *holdings,
                         const struct hold *old)
 {
-	int64_t holds = holdings->holds - (own(op, old) != NULL);
+	int64_t holds = holdings->holds - (own(op, cap, old) != NULL);
 	if (!cap->holds_max || holds < cap->holds_max)
 		return true;
 	refuse(op, LU_TOO_MANY_HOLDS);
@@ -91,7 +95,7 @@ static bool units_allow(struct run *run, struct operation *op, const struct cap 
 		if (!row->sku.figures.tracked)
 			continue;
 		int64_t units = held_find(holdings, row->sku.id)->units;
-		if (own(op, old))
+		if (own(op, cap, old))
 			units -= hold_units(old, line->sku);
 		if (units + line->quantity <= cap->units_max)
 			continue;
@@ -124,13 +128,13 @@ void caps_count(struct run *run, const struct operation *op, const struct hold *
 	size_t count = caps_of(op, caps);
 	for (size_t i = 0; i < count; i++) {
 		struct holdings *holdings = holdings_find(run, op, caps[i].caller);
-		holdings->holds += own(op, old) ? 0 : 1;
+		holdings->holds += own(op, &caps[i], old) ? 0 : 1;
 		for (size_t j = 0; j < op->line_count; j++) {
 			const struct row *row = row_find(run, op->lines[j].sku);
 			if (!row->sku.figures.tracked)
 				continue;
 			held_find(holdings, row->sku.id)->units += op->lines[j].quantity -
-			                                           (own(op, old) ? hold_units(old, op->lines[j].sku) : 0);
+			                                           (own(op, &caps[i], old) ? hold_units(old, op->lines[j].sku) : 0);
 		}
 	}
 }

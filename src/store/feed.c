@@ -12,8 +12,8 @@
 
 #include "store/feed_internal.h"
 
-#define STATE_COLUMNS "f.identity, f.horizon, f.lag_ms, f.restored"
-#define STATE_COLUMN_COUNT 4
+#define STATE_COLUMNS "f.identity, f.horizon, f.lag_ms, f.restored, f.settled"
+#define STATE_COLUMN_COUNT 5
 /* xid8 has no cast from bigint: by way of text. */
 #define BEHIND_AND_SHOWN "(l.xid, l.sku_id, l.version) > ($1::text::xid8, $2, $3) AND l.xid < f.horizon"
 
@@ -81,6 +81,7 @@ static struct feed_state state_get(const PGresult *r)
 		.now = {.identity = pg_get_int(r, 0, 0), .xid = pg_get_int(r, 0, 1)},
 		.lag_ms = lag_ms > 0 ? lag_ms : 0,
 		.restored = pg_get_bool(r, 0, 3),
+		.settled = pg_get_bool(r, 0, 4),
 	};
 }
 

@@ -37,6 +37,9 @@ struct feed_state {
 	/* There are entries from a transaction that this cluster has yet to number: they came in a dump of another one. They
 	 * are shown when its numbers have got there, so that nobody who begins today sees the whole of the past. */
 	bool restored;
+	/* No transaction is under way that could hold entries back: all that is committed is shown, so this position stands for
+	 * the figures of the moment. */
+	bool settled;
 };
 
 /* Where the feed stands. */

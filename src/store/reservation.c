@@ -31,8 +31,9 @@ struct reservation *reservation_take_row(const PGresult *r, int row, struct aren
 		.expires_us = pg_get_time(r, row, 6),
 		.ended_us = pg_get_time(r, row, 7),
 		.checkout_id = pg_get_uuid(r, row, 8),
+		.caller = pg_get_text(r, row, 9, arena),
 	};
-	reservation->line_count = lines_get(r, row, 9, arena, &reservation->lines);
+	reservation->line_count = lines_get(r, row, 10, arena, &reservation->lines);
 	return reservation;
 }
 

@@ -5,9 +5,10 @@
 #include "store/lines.h"
 #include "store/reservation.h"
 
-#define RESERVATION_COLUMNS                                                                                                         \
-	"r.id, r.principal_id, r.channel, r.state, r.reference, r.created_at, r.expires_at, r.ended_at, r.checkout_id, " LINES_COLUMNS( \
-		"r")
+/* The caller is remembered by what is held for it; an ended reservation has none. */
+#define RESERVATION_COLUMNS                                                                                         \
+	"r.id, r.principal_id, r.channel, r.state, r.reference, r.created_at, r.expires_at, r.ended_at, r.checkout_id," \
+	" (SELECT h.caller FROM hold h WHERE h.reservation_id = r.id LIMIT 1), " LINES_COLUMNS("r")
 
 extern const struct pg_statement reservation_read_statement; /* $1: ids */
 

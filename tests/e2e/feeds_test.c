@@ -65,6 +65,34 @@ static void nothing_moved_is_a_304(void **state)
 	fetch(shop.key_marketplace, "/feeds/local.csv", tag, 200);
 }
 
+/* A transaction that has written something holds the change feed's place, but not the figures. */
+static void a_strangers_transaction_hides_no_sale(void **state)
+{
+	char tag[200];
+	service_create_sku(&shop, "HIDDEN", 1);
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN");
+	stranger_say(stranger, "SELECT txid_current()");
+	fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 200);
+	snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+	shop_expect(shop.key_web, "POST", "/v1/checkouts", NULL, shop_cart("HIDDEN=1"), 201);
+	fetch(shop.key_marketplace, "/feeds/google.tsv", tag, 200);
+	assert_non_null(strstr(body, "\nHIDDEN\tout_of_stock\n"));
+	stranger_free(stranger);
+}
+
+/* What a feed holds lies beside its request's headers, wherever these end (for the sanitizers to see). */
+static void headers_of_any_size_may_come_with_it(void **state)
+{
+	static char pad[9000];
+	for (int size = 6000; size < 8000; size += 250) {
+		memset(pad, 'x', sizeof pad);
+		memcpy(pad, "X-Pad: ", 7);
+		memcpy(pad + size, "\r\n", 3);
+		fetch(shop.key_marketplace, "/feeds/google.tsv", pad, 200);
+	}
+}
+
 static void a_feed_wants_a_key(void **state)
 {
 	fetch(NULL, "/feeds/google.tsv", NULL, 401);
@@ -76,6 +104,8 @@ int main(void)
 		cmocka_unit_test(every_sku_has_its_line),
 		cmocka_unit_test(a_buffer_is_not_offered),
 		cmocka_unit_test(nothing_moved_is_a_304),
+		cmocka_unit_test(a_strangers_transaction_hides_no_sale),
+		cmocka_unit_test(headers_of_any_size_may_come_with_it),
 		cmocka_unit_test(a_feed_wants_a_key),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);

@@ -158,6 +158,23 @@ static void a_replaced_hold_makes_room_for_its_successor(void **state)
 	expect_figures(w, 'A', 100, 5);
 }
 
+/* Else a caller has puppets hold for it, and takes their holds over one by one. */
+static void another_callers_hold_makes_no_room(void **state)
+{
+	struct world *w = *state;
+	struct principal bot = capped((struct principal_settings){.caller_holds_max = 1, .caller_held_units_max = 4});
+	world_sku(w, 'A', 100);
+	struct uuid mine = hold_for(w, bot, "mallory", "A4")->object_id;
+	struct uuid puppets = hold_for(w, bot, "puppet", "A4")->object_id;
+	struct operation *swap = asks(w, bot, "mallory", "A4");
+	swap->other = puppets;
+	expect_error((world_run(w, swap), &swap->verdict), LU_TOO_MANY_HOLDS);
+	struct operation *own = asks(w, bot, "mallory", "A3");
+	own->other = mine;
+	expect_error((world_run(w, own), &own->verdict), LU_OK);
+	expect_figures(w, 'A', 100, 7);
+}
+
 static void what_is_due_is_held_no_longer(void **state)
 {
 	struct world *w = *state;
@@ -211,6 +228,7 @@ int main(void)
 		TEST(the_principal_is_capped_whoever_calls),
 		TEST(one_batch_is_counted_cart_by_cart),
 		TEST(a_replaced_hold_makes_room_for_its_successor),
+		TEST(another_callers_hold_makes_no_room),
 		TEST(what_is_due_is_held_no_longer),
 		TEST(a_cap_is_no_answer_to_keep),
 		TEST(who_has_no_cap_is_not_counted),
