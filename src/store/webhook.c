@@ -9,7 +9,7 @@
 
 #include "store/feed_internal.h"
 
-#define LEAD_LOCK "7809650172860721525" /* one more than the epoch's: "lastunit" in ASCII */
+#define LEAD_LOCK "7809650172860721526" /* the epoch's lock ("lastunit" in ASCII), plus two: plus one is that of migrate */
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 
