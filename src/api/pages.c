@@ -150,7 +150,7 @@ void route_index_get(struct request *request)
 		const struct route *route = &router->routes[i];
 		if (route->scopes)
 			buffer_add_format(out, "<li><code>%s %s</code> %s</li>\n", method_name(route->methods), route->pattern,
-			                  scope_name((enum scope)route->scopes));
+			                  scope_name((enum scope)(route->scopes & ~ROUTE_PUBLISHABLE)));
 	}
 	buffer_add_string(out, "</ul>\n<p>Open without a key of these scopes:</p>\n<ul>\n");
 	for (size_t i = 0; i < router->count; i++) {

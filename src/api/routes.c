@@ -12,13 +12,14 @@
 #define GET HTTP_METHOD_GET
 #define POST HTTP_METHOD_POST
 #define PUT HTTP_METHOD_PUT
+#define LOOK (SCOPE_READ | ROUTE_PUBLISHABLE)
 #define DELETE HTTP_METHOD_DELETE
 
 // clang-format off
 static const struct route routes[] = {
-	{GET,  "/v1/availability/{sku}",          SCOPE_READ,  availability_get},
-	{GET,  "/v1/availability",                SCOPE_READ,  availability_list},
-	{POST, "/v1/availability",                SCOPE_READ,  availability_post},
+	{GET,  "/v1/availability/{sku}",          LOOK,        availability_get},
+	{GET,  "/v1/availability",                LOOK,        availability_list},
+	{POST, "/v1/availability",                LOOK,        availability_post},
 	{POST, "/v1/checkouts",                   SCOPE_SELL,  checkout_post},
 	{GET,  "/v1/checkouts",                   SCOPE_SELL,  checkout_list},
 	{GET,  "/v1/checkouts/{id}",              SCOPE_SELL,  checkout_get},
@@ -38,7 +39,7 @@ static const struct route routes[] = {
 	{GET,  "/v1/skus",                        SCOPE_READ,  sku_list},
 	{GET,  "/v1/skus/{sku}/ledger",           SCOPE_READ,  ledger_list},
 	{GET,  "/v1/changes",                     SCOPE_READ,  change_list},
-	{GET,  "/v1/events",                      SCOPE_READ,  event_stream},
+	{GET,  "/v1/events",                      LOOK,        event_stream},
 	{POST, "/v1/webhooks",                    SCOPE_ADMIN, webhook_post},
 	{GET,  "/v1/webhooks",                    SCOPE_ADMIN, webhook_list_get},
 	{GET,  "/v1/webhooks/{id}",               SCOPE_ADMIN, webhook_get},
@@ -46,8 +47,8 @@ static const struct route routes[] = {
 	{POST, "/v1/webhooks/{id}/rotate",        SCOPE_ADMIN, webhook_rotate_post},
 	{POST, "/v1/webhooks/{id}/enable",        SCOPE_ADMIN, webhook_enable_post},
 	{GET,  "/v1/webhooks/{id}/deliveries",    SCOPE_ADMIN, webhook_deliveries},
-	{GET,  "/feeds/google.tsv",               SCOPE_READ,  feed_google_get},
-	{GET,  "/feeds/local.csv",                SCOPE_READ,  feed_local_get},
+	{GET,  "/feeds/google.tsv",               LOOK,        feed_google_get},
+	{GET,  "/feeds/local.csv",                LOOK,        feed_local_get},
 	{POST, "/mcp",                            0,           mcp_post},    /* its own key, or --public-mcp */
 	{POST, "/channels/telegram",              0,           telegram_post}, /* the secret of its webhook */
 	{POST, "/channels/alexa",                 0,           alexa_post},    /* Amazon's signature */

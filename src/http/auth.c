@@ -70,6 +70,10 @@ static enum lu_error find_key(struct request *request, struct text key, bool *re
 		return LU_UNAUTHORIZED;
 	}
 	*ret_secret = !*entry.origins;
+	if (*entry.origins && !(request->route->scopes & ROUTE_PUBLISHABLE)) {
+		*ret_why = "A publishable key (lu_pub_...) may only ask what is left; this call wants a secret one.";
+		return LU_FORBIDDEN;
+	}
 	if (*entry.origins && !origin_is_listed(request, entry.origins)) {
 		*ret_why = "This publishable key is not for pages of this origin.";
 		return LU_FORBIDDEN;
@@ -134,6 +138,7 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 	struct text value;
 	enum lu_error error;
 	CHECK(the_keyring);
+	scopes &= ~ROUTE_PUBLISHABLE;
 	*ret_why = ""; /* the table's own advice */
 	if (!request_header(request, "Authorization", &value)) {
 		if (!request_query(request, AUTH_QUERY_NAME, 0, &value))

@@ -12,11 +12,13 @@
 struct request;
 
 #define ROUTE_PARAMS_MAX 4
+/* Beside the scopes of a route: publishable keys are let in, because it tells what any visitor of a shop may know. */
+#define ROUTE_PUBLISHABLE (1u << 16)
 
 struct route {
 	unsigned methods;                        /* enum http_method, or-ed */
 	const char *pattern;                     /* "/v1/skus/{sku}/ledger" */
-	unsigned scopes;                         /* every one needed; 0: no key needed */
+	unsigned scopes;                         /* every one needed; 0: no key needed; ROUTE_PUBLISHABLE */
 	void (*handle)(struct request *request); /* called when scopes are met */
 };
 

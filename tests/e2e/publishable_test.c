@@ -65,6 +65,18 @@ static void it_sells_nothing(void **state)
 	shop_expect_row("PUB", 3, 0);
 }
 
+/* The ledger has the names of our clients and the numbers of their orders in it. */
+static void it_tells_what_is_left_and_nothing_else(void **state)
+{
+	static const char *const closed[] = {"/v1/skus/PUB", "/v1/skus", "/v1/skus/PUB/ledger", "/v1/changes"};
+	for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
+		ask(key, closed[i], NULL, 403);
+		ask(NULL, shop_text("%s?key=%s", closed[i], key), NULL, 403);
+	}
+	shop_expect(key, "POST", "/mcp", NULL, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", 403);
+	ask(key, "/feeds/google.tsv", NULL, 200);
+}
+
 static void a_secret_key_does_not_stand_in_an_address(void **state)
 {
 	ask(NULL, shop_text("/v1/availability/PUB?key=%s", shop.key_web), NULL, 401);
@@ -101,9 +113,13 @@ static void its_origins_are_origins(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_page_of_ours_may_read), cmocka_unit_test(a_page_of_another_shop_may_not),
-		cmocka_unit_test(it_sells_nothing),        cmocka_unit_test(a_secret_key_does_not_stand_in_an_address),
-		cmocka_unit_test(a_browser_may_ask_first), cmocka_unit_test(its_origins_are_origins),
+		cmocka_unit_test(a_page_of_ours_may_read),
+		cmocka_unit_test(a_page_of_another_shop_may_not),
+		cmocka_unit_test(it_sells_nothing),
+		cmocka_unit_test(it_tells_what_is_left_and_nothing_else),
+		cmocka_unit_test(a_secret_key_does_not_stand_in_an_address),
+		cmocka_unit_test(a_browser_may_ask_first),
+		cmocka_unit_test(its_origins_are_origins),
 	};
 	return cmocka_run_group_tests(tests, open_shop, shop_close);
 }
