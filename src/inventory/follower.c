@@ -71,9 +71,7 @@ static void deliver(struct mailbox_item *item)
 	struct follower *f = tap->follower;
 	struct follower_batch *batch = tap->batch;
 	size_t told = 0;
-	if (batch->news.word == FOLLOWER_START)
-		tap->listening = tap->open;
-	if (tap->listening) /* else it was closed, perhaps opened again: START has yet to come */
+	if (!tap->outdated) /* else, opened again or not: even a START is not the one that we go on from (E1) */
 		told = tap->on_news(tap, &batch->news);
 	pthread_mutex_lock(&f->mutex);
 	tap->batch = NULL;
@@ -90,6 +88,7 @@ static void post(struct follower_tap *tap, struct follower_batch *batch)
 {
 	CHECK(!tap->batch);
 	tap->batch = batch;
+	tap->outdated = false;
 	tap->item.deliver = deliver;
 	batch->holders++;
 	mailbox_post(tap->mailbox, &tap->item);
@@ -313,6 +312,13 @@ void follower_add(struct follower *f, struct follower_tap *tap)
 	pthread_mutex_unlock(&f->mutex);
 }
 
+/* Under the mutex. */
+static void shut(struct follower_tap *tap)
+{
+	tap->open = tap->started = false;
+	tap->outdated = tap->batch;
+}
+
 void follower_remove(struct follower_tap *tap)
 {
 	struct follower *f = tap->follower;
@@ -321,7 +327,7 @@ void follower_remove(struct follower_tap *tap)
 	while (*at != tap)
 		at = &(*at)->next;
 	*at = tap->next;
-	tap->open = tap->listening = false;
+	shut(tap);
 	bool busy = tap->batch;
 	pthread_mutex_unlock(&f->mutex);
 	if (busy)
@@ -344,6 +350,6 @@ void follower_close(struct follower_tap *tap)
 {
 	struct follower *f = tap->follower;
 	pthread_mutex_lock(&f->mutex);
-	tap->open = tap->started = tap->listening = false;
+	shut(tap);
 	pthread_mutex_unlock(&f->mutex);
 }

@@ -46,7 +46,8 @@ struct follower_tap {
 	struct follower_tap *next;
 	struct mailbox_item item;
 	struct follower_batch *batch; /* on its way */
-	bool open, started, listening;
+	bool open, started;
+	bool outdated; /* the batch: the tap was closed since it was posted */
 };
 
 struct follower *follower_start(const struct config *config);
@@ -58,7 +59,7 @@ int64_t follower_lag_ms(const struct follower *follower);
 void follower_add(struct follower *follower, struct follower_tap *tap);
 /* Nothing is told from then on, and the tap may be freed. Delivers what is in its mailbox. */
 void follower_remove(struct follower_tap *tap);
-/* START comes. No effect if it is open. */
+/* START comes, and nothing before it: what was on its way to an earlier opening is dropped. No effect if it is open. */
 void follower_open(struct follower_tap *tap);
 void follower_close(struct follower_tap *tap);
 
