@@ -92,6 +92,8 @@ static void serve_page(const struct dev_env *env)
 	json_put_string(&w, getenv("LASTUNIT_TELEGRAM_SECRET"));
 	json_key(&w, "twilio_token");
 	json_put_string(&w, getenv("LASTUNIT_TWILIO_TOKEN"));
+	json_key(&w, "public_url"); /* the phone signs with it */
+	json_put_string(&w, getenv("LASTUNIT_PUBLIC_URL"));
 	json_object_close(&w);
 	buffer_add_char(&keys, 0);
 	setenv("LASTUNIT_PAGE_KEYS", keys.data, 1);

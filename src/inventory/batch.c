@@ -764,7 +764,7 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 		return outcome;
 	if (a.redis)
 		publish(&a, &marks);
-	a.timing.publish = a.redis ? lap(&a) : 0;
+	a.timing.publish = a.redis && marks.count ? lap(&a) : 0;
 	SYNC_POINT("published");
 	answer_all(&a);
 	return OUTCOME_ANSWERED;

@@ -9,7 +9,8 @@
 
 #include "store/feed_internal.h"
 
-#define LEAD_LOCK "7809650172860721526" /* the epoch's lock ("lastunit" in ASCII), plus two: plus one is that of migrate */
+/* The epoch's lock ("lastunit" in ASCII), plus two: plus one is that of migrate. */
+#define LEAD_LOCK "7809650172860721526"
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 

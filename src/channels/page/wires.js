@@ -4,7 +4,7 @@
 // that the time went (Server-Timing), and the curl that does the same.
 
 export const shop = {
-  keys: {}, // by channel; telegram_secret, twilio_token; { read } when a visitor pasted one
+  keys: {}, // by channel; telegram_secret, twilio_token, public_url; { read } when a visitor pasted one
   playing: false, // the keys are those of `lastunit dev`: the panes may sell
   sku: '',
   title: '',
@@ -16,12 +16,13 @@ export const on_event = (listener) => listeners.push(listener);
 const variables = {
   telegram_secret: 'LASTUNIT_TELEGRAM_SECRET',
   twilio_token: 'LASTUNIT_TWILIO_TOKEN',
+  read: 'KEY',
 };
 
 // A secret is shown by the name that it has in dev.env.
 function without_secrets(text) {
   for (const [name, value] of Object.entries(shop.keys)) {
-    if (value) text = text.replaceAll(value, `$${variables[name] ?? `LASTUNIT_KEY_${name.toUpperCase()}`}`);
+    if (value && name !== 'public_url') text = text.replaceAll(value, `$${variables[name] ?? `LASTUNIT_KEY_${name.toUpperCase()}`}`);
   }
   return text;
 }
@@ -152,7 +153,7 @@ export class Call {
     const fields = { CallSid: this.sid, From: '+15550100', SpeechResult: speech };
     const headers = {
       'Content-Type': 'application/x-www-form-urlencoded',
-      'X-Twilio-Signature': await sign(location.origin + this.address, fields),
+      'X-Twilio-Signature': await sign((shop.keys.public_url || location.origin) + this.address, fields),
     };
     return { headers, body: new URLSearchParams(fields).toString() };
   }
