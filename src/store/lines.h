@@ -24,7 +24,9 @@ void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t co
 /* sku_ids, quantities, counted, versions: 4 parameters. */
 void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 
-/* The codes of r.sku_ids, in their order. The inner SELECT is fenced so that it is always an index look-up per line. */
+/* The codes of r.sku_ids, in their order. The inner SELECT is fenced so that it is always an index look-up per line.
+ * Never in a statement that locks the row: one that was waited for is the newest there, while the codes are still those of
+ * the statement's snapshot, and a SKU made meanwhile has none. Lock, then read in a statement behind it. */
 #define LINES_CODES(table)                   \
 	"ARRAY(SELECT s.code FROM unnest(" table \
 	".sku_ids) WITH ORDINALITY AS l(id, n)," \

@@ -1,8 +1,10 @@
 /* Orders: locked, read, made, changed.
  *
- * Happy path: a batch locks the rows of the numbers it was told, behind its SKU locks, and writes each new version in one
- * statement for all. Failure modes: two transactions that make the same number: the second INSERT waits for the first and
- * fails by 23505, and its batch runs again and finds the row. A row count that is not what was locked is a bug: CHECKed.
+ * Happy path: a batch locks the rows of the numbers it was told, behind its SKU locks, reads them in a statement of its
+ * own behind those locks, and writes each new version in one statement for all.
+ * Failure modes: two transactions that make the same number: the second INSERT waits for the first and fails by 23505, and
+ * its batch runs again and finds the row. A number that is made while another's row is waited for is read, but was not
+ * locked: the batch runs again (PG_RETRY). A change of other than the locked rows is a bug: CHECKed.
  * How the statements stay index scans: sku.c.
  */
 #include "store/order.h"
@@ -11,9 +13,12 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/id.h"
 #include "base/text.h"
 #include "store/lines.h"
+#include "store/pg_internal.h"
 
+/* In one snapshot every line has its code: a version is committed after its SKUs, and SKUs are never removed. */
 #define COLUMNS(table)                                                                                  \
 	table ".id, " table ".principal_id, " table ".number, " table ".version, " table ".channel, " table \
 		  ".created_at, " table ".changed_at, " table ".sku_ids, " table ".quantities, " table          \
@@ -53,13 +58,21 @@ static int by_number(const void *left, const void *right)
 	return text_compare(a->number, b->number);
 }
 
+/* The orders of these numbers, in the order asked. */
+#define ASKED                                                                    \
+	"unnest($1, $2) AS u(principal_id, number), LATERAL (SELECT * FROM orders k" \
+	" WHERE k.principal_id = u.principal_id AND k.number = u.number OFFSET 0 "
+
 void order_lock_send(struct pg *pg, struct arena *arena, struct operation *const *operations, size_t count)
 {
 	/* The rows come out of the index one by one, in the order asked, and are locked as they come (I3). */
-	static const struct pg_statement statement = {
+	static const struct pg_statement lock = {
 		"order_lock",
-		"SELECT " COLUMNS("o") " FROM unnest($1, $2) AS u(principal_id, number), LATERAL (SELECT * FROM orders k"
-		" WHERE k.principal_id = u.principal_id AND k.number = u.number OFFSET 0 FOR UPDATE) o",
+		"SELECT o.id FROM " ASKED "FOR UPDATE) o",
+	};
+	static const struct pg_statement read_locked = {
+		"order_read_locked",
+		"SELECT " COLUMNS("o") " FROM " ASKED ") o",
 	};
 	struct operation **puts = ARENA_ARRAY(arena, count, struct operation *);
 	size_t put_count = 0, kept = 0;
@@ -80,21 +93,36 @@ void order_lock_send(struct pg *pg, struct arena *arena, struct operation *const
 	pg_params_init(&p, arena);
 	pg_add_int8s(&p, principals, sizeof *principals, kept);
 	pg_add_texts(&p, numbers, sizeof *numbers, kept);
-	pg_pipe_add(pg, &statement, &p);
+	pg_pipe_add(pg, &lock, &p);
+	pg_pipe_add(pg, &read_locked, &p);
+}
+
+/* Whether what was read is what was locked, row by row. */
+static bool all_locked(const PGresult *locks, const PGresult *rows)
+{
+	bool same = PQntuples(locks) == PQntuples(rows);
+	for (int i = 0; same && i < PQntuples(rows); i++) {
+		struct uuid locked = pg_get_uuid(locks, i, 0), read = pg_get_uuid(rows, i, 0);
+		same = uuid_equal(&locked, &read);
+	}
+	return same;
 }
 
 enum lu_error order_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct order ***ret_orders,
                               size_t *ret_count)
 {
-	PGresult *r;
-	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
+	PGresult *locks __attribute__((cleanup(pg_clear))) = NULL, *rows __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &locks);
+	if (!error)
+		error = pg_pipe_take(pg, deadline_ns, &rows);
 	if (error)
 		return error;
-	*ret_count = (size_t)PQntuples(r);
+	if (!all_locked(locks, rows))
+		return pg_fail(pg, PG_RETRY, "", "an order was made while another was waited for");
+	*ret_count = (size_t)PQntuples(rows);
 	*ret_orders = ARENA_ARRAY(arena, *ret_count, struct order *);
-	for (int i = 0; i < PQntuples(r); i++)
-		(*ret_orders)[i] = order_get(r, i, arena);
-	PQclear(r);
+	for (int i = 0; i < PQntuples(rows); i++)
+		(*ret_orders)[i] = order_get(rows, i, arena);
 	return LU_OK;
 }
 

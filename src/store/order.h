@@ -5,8 +5,9 @@
 #include "lastunit/decide.h"
 #include "store/pg.h"
 
-/* Locks and reads the orders that ORDER_PUTs among these operations name, in the order of (principal, number bytes);
- * what is not there has no row. Behind the SKU locks. */
+/* Locks the orders that ORDER_PUTs among these operations name, in the order of (principal, number bytes), then reads them
+ * in a second statement, which sees what was committed while the first waited; what is not there has no row. Behind the
+ * SKU locks. PG_RETRY: one was made meanwhile and is not locked; the transaction is to be run again. */
 void order_lock_send(struct pg *pg, struct arena *arena, struct operation *const *operations, size_t count);
 enum lu_error order_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct order ***ret_orders,
                               size_t *ret_count) LU_MUST_CHECK;

@@ -1,5 +1,8 @@
 /* Orders of marketplaces: locked, made, changed, read. */
+#include <poll.h>
+
 #include "store/order.h"
+#include "store/pg_internal.h"
 #include "store/rows.h"
 
 static struct operation *named(int64_t principal_id, const char *number)
@@ -159,6 +162,82 @@ static void orders_are_locked_once_each_in_the_order_of_their_numbers(void **sta
 	pg_free(other);
 }
 
+/* A batch asks for the orders 1 and 2 while a stranger holds 1; returns when it waits, with its snapshot taken. */
+static void wait_behind(struct pg *stranger, struct pg *batch)
+{
+	struct operation *ops[] = {named(7, "1"), named(7, "2")};
+	size_t count;
+	ok(stranger, pg_command(stranger, "BEGIN", SOON));
+	locked(stranger, ops, 1, &count);
+	assert_int_equal(count, 1);
+	ok(batch, pg_command(batch, "BEGIN", SOON));
+	order_lock_send(batch, &arena, ops, 2);
+	sent(batch);
+	char waits[128];
+	snprintf(waits, sizeof waits, "SELECT count(*) FROM pg_locks WHERE pid = %d AND NOT granted",
+	         PQbackendPID(pg_conn(batch)));
+	while (ask_int(waits) == 0)
+		poll(NULL, 0, 5);
+}
+
+/* The snapshot of the statement that waits knows neither the SKU nor the version that names it. */
+static void an_order_that_changes_to_a_new_sku_while_another_is_waited_for_has_all_its_codes(void **state)
+{
+	struct pg *stranger = session(), *batch = session(), *other = session();
+	int64_t old[] = {make_sku("A", 1)};
+	struct order *rows[] = {new_order(7, "1", 1, old, 1), new_order(7, "2", 1, old, 1)};
+	insert(stranger, rows, 2);
+	wait_behind(stranger, batch);
+	int64_t made[] = {make_sku("B", 1)};
+	struct order *next = new_order(7, "2", 2, made, 1);
+	next->id = rows[1]->id;
+	change(other, &next, 1);
+	pg_rollback(stranger, SOON);
+	struct order **found;
+	size_t count;
+	ok(batch, order_lock_take(batch, SOON, &arena, &found, &count));
+	ended(batch);
+	assert_int_equal(count, 2);
+	assert_int_equal(found[0]->version, 1);
+	assert_text(found[0]->lines[0].sku, "A");
+	assert_int_equal(found[1]->version, 2);
+	assert_int_equal(found[1]->line_count, 1);
+	assert_text(found[1]->lines[0].sku, "B");
+	assert_int_equal(found[1]->lines[0].sku_id, made[0]);
+	pg_rollback(batch, SOON);
+	pg_free(stranger);
+	pg_free(batch);
+	pg_free(other);
+}
+
+/* It can be seen behind the lock, but was not there to be locked: deciding on it would undo whoever changes it next. */
+static void an_order_that_is_made_while_another_is_waited_for_is_not_taken_for_locked(void **state)
+{
+	struct pg *stranger = session(), *batch = session(), *other = session();
+	int64_t ids[] = {make_sku("A", 1)};
+	struct order *rows[] = {new_order(7, "1", 1, ids, 1), new_order(7, "2", 1, ids, 1)}, **found;
+	size_t count;
+	insert(stranger, rows, 1);
+	wait_behind(stranger, batch);
+	insert(other, &rows[1], 1);
+	pg_rollback(stranger, SOON);
+	assert_int_not_equal(order_lock_take(batch, SOON, &arena, &found, &count), LU_OK);
+	assert_int_equal(pg_error(batch)->class, PG_RETRY);
+	ended(batch);
+	assert_int_equal(pg_error(batch)->class, PG_RETRY);
+	pg_rollback(batch, SOON);
+	/* Run again, it finds both. */
+	struct operation *ops[] = {named(7, "1"), named(7, "2")};
+	ok(batch, pg_command(batch, "BEGIN", SOON));
+	found = locked(batch, ops, 2, &count);
+	assert_int_equal(count, 2);
+	assert_text(found[1]->number, "2");
+	pg_rollback(batch, SOON);
+	pg_free(stranger);
+	pg_free(batch);
+	pg_free(other);
+}
+
 static void a_number_is_made_once_whoever_comes_second_is_told_by_name(void **state)
 {
 	struct pg *pg = session();
@@ -190,6 +269,8 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(an_order_is_read_back_as_it_was_written),
 	STORE_TEST(many_are_changed_at_once_and_each_gets_its_lines),
 	STORE_TEST(orders_are_locked_once_each_in_the_order_of_their_numbers),
+	STORE_TEST(an_order_that_changes_to_a_new_sku_while_another_is_waited_for_has_all_its_codes),
+	STORE_TEST(an_order_that_is_made_while_another_is_waited_for_is_not_taken_for_locked),
 	STORE_TEST(a_number_is_made_once_whoever_comes_second_is_told_by_name),
 	STORE_TEST(the_service_changes_versions_and_lines_and_nothing_else),
 };
