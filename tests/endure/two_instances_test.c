@@ -195,7 +195,7 @@ static void holds_begun_at_one_are_ended_at_the_other(void **state)
 
 static int open_fleet(void **state)
 {
-	fleet_open(&fleet, 2);
+	fleet_open(&fleet, 2, NULL);
 	shop = fleet.doors[0];
 	return 0;
 }
