@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "api/call.h"
 #include "api/handlers.h"
+#include "base/check.h"
 #include "base/text.h"
 #include "http/problem.h"
 
@@ -134,7 +135,17 @@ void problem_page_get(struct request *request)
 
 static const char *method_name(unsigned method)
 {
-	return method == HTTP_METHOD_GET ? "GET" : method == HTTP_METHOD_PUT ? "PUT" : "POST";
+	switch (method) {
+	case HTTP_METHOD_GET:
+		return "GET";
+	case HTTP_METHOD_PUT:
+		return "PUT";
+	case HTTP_METHOD_DELETE:
+		return "DELETE";
+	default:
+		CHECK(method == HTTP_METHOD_POST);
+		return "POST";
+	}
 }
 
 void route_index_get(struct request *request)
@@ -155,7 +166,7 @@ void route_index_get(struct request *request)
 	buffer_add_string(out, "</ul>\n<p>Open without a key of these scopes:</p>\n<ul>\n");
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
-		if (route->scopes || strcmp(route->pattern, "/routes") == 0)
+		if (route->scopes)
 			continue;
 		bool link = route->methods == HTTP_METHOD_GET && !strchr(route->pattern, '{');
 		buffer_add_format(out,

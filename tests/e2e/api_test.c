@@ -120,6 +120,8 @@ static void the_index_of_routes_names_every_call(void **state)
 	                                   "<a href=\"/readyz\">",
 	                                   "<a href=\"/problems\"><code>GET /problems</code></a>",
 	                                   "<li><code>GET /problems/{code}</code></li>",
+	                                   "<code>DELETE /v1/webhooks/{id}</code> admin",
+	                                   "<a href=\"/routes\">",
 	                                   "<li><code>POST /mcp</code></li>"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		if (!strstr(answer.body, says[i]))
