@@ -24,8 +24,7 @@
 #include <unistd.h>
 
 #include "cmd/cmd.h"
-
-#define VERSION "0.1.0"
+#include "lastunit/version.h"
 
 static const struct subcommand subcommands[] = {
 	{"serve", cmd_serve, "serve the HTTP API on a PostgreSQL and a Redis"},
@@ -93,7 +92,7 @@ int main(int argc, char **argv)
 		return EXIT_OK;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts("lastunit " VERSION);
+		puts("lastunit " LASTUNIT_VERSION);
 		return EXIT_OK;
 	}
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)

@@ -17,6 +17,7 @@
 #include "channels/origin.h"
 #include "http/auth.h"
 #include "http/problem.h"
+#include "lastunit/version.h"
 
 #define VERSION_MODERN "2026-07-28"
 #define VERSION_META "io.modelcontextprotocol/protocolVersion"
@@ -67,7 +68,7 @@ static void put_server_info(struct json_writer *w)
 	json_key(w, "title");
 	json_put_string(w, "Lastunit: one stock count for every sales channel");
 	json_key(w, "version");
-	json_put_string(w, "1.0.0");
+	json_put_string(w, LASTUNIT_VERSION);
 	json_object_close(w);
 }
 

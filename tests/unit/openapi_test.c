@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "base/embed.h"
 #include "http/request.h"
+#include "lastunit/version.h"
 
 static json_t *description;
 
@@ -109,12 +110,19 @@ static void every_operation_has_a_name_of_its_own(void **state)
 	json_decref(seen);
 }
 
+static void it_is_of_the_version_of_this_binary(void **state)
+{
+	const json_t *info = json_object_get(description, "info");
+	assert_string_equal(json_string_value(json_object_get(info, "version")), LASTUNIT_VERSION);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_route_is_described),
 		cmocka_unit_test(nothing_else_is_described),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
+		cmocka_unit_test(it_is_of_the_version_of_this_binary),
 	};
 	return cmocka_run_group_tests(tests, load, forget);
 }
