@@ -154,7 +154,8 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(EMBED)
 # own, which reads the file again.
 
 DEPS_RUN   := gcc libc6-dev make pkg-config libevent-dev libpq-dev libhiredis-dev libjansson-dev libssl-dev \
-              libutf8proc-dev libcurl4-openssl-dev libhttp-parser-dev libcsv-dev postgresql redis-tools curl
+              libutf8proc-dev libcurl4-openssl-dev libhttp-parser-dev libcsv-dev postgresql redis-tools \
+              curl ca-certificates
 DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
