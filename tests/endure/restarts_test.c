@@ -20,6 +20,7 @@
 #define LINES_MAX 3
 #define AGAIN_MS 20
 #define CACHE_TRIES 100
+#define KEYS_BETWEEN 60
 #define COMMIT_DELAY_US 10000
 
 static struct fleet fleet;
@@ -265,7 +266,7 @@ static void begin_with(struct load *x, const char *prefix)
  * particular. */
 static void wait_for_a_moment(struct load *x, unsigned *seed)
 {
-	int until = x->done + (rand_r(seed) % 3 ? 4 * x->sellers : 1);
+	int until = x->done + (rand_r(seed) % 3 ? KEYS_BETWEEN : 1);
 	shop_wait_until(x->done >= until);
 	for (int i = 0; i < CACHE_TRIES && rand_r(seed) % 8 && shop_metric(&shop, "lastunit_epoch_open") != 1; i++)
 		shop_sleep_ms(AGAIN_MS);
