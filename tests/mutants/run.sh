@@ -95,7 +95,7 @@ by_program() {
 	left=$GRACE
 	while kill -0 $program 2>/dev/null && [ $left -gt 0 ]; do
 		sleep 1
-		! grep -q '^\[  FAILED  \]' "$copy/log/$name" || left=$((left - 1))
+		! grep -qE '^\[  (FAILED |ERROR  ) \]' "$copy/log/$name" || left=$((left - 1))
 	done
 	kill $program 2>/dev/null || :
 	wait $program && code=0 || code=$?
@@ -103,14 +103,17 @@ by_program() {
 		said="its tests are still green"
 		return 1
 	fi
-	# The first failure: its name, and what cmocka printed since the test began.
+	# The first failure: its name, and what was printed since that test began. cmocka calls it an ERROR if the teardown,
+	# which may be an audit, failed as well; a test whose setup failed has seen nothing.
 	said=$(awk '
-		/^\[ RUN      \]/ { text = "" }
-		/^\[  FAILED  \] / && !seen { seen = 1; print substr($0, 14) ": " text }
-		/^\[  ERROR   \]|^ERROR: / { reading = 1 }
-		/^\[  FAILED/ { reading = 0 }
+		/^\[ RUN      \]/ { text = ""; reading = 0 }
+		/^\[  (FAILED |ERROR  ) \] [A-Za-z0-9_]+$/ {
+			if (!seen && text != "" && text !~ /Test setup failed/) { seen = 1; print substr($0, 14) ":" text }
+			text = ""; reading = 0; next
+		}
+		/^\[  ERROR   \]/ || /^ERROR: / || /^Could not run test: / { reading = 1 }
 		reading {
-			gsub(/\[ *(ERROR|LINE) *\]|ERROR: |---|: error: Failure!/, "")
+			gsub(/\[ *(ERROR|LINE) *\]|ERROR: |Could not run test: |---|: error: Failure!|Test teardown failed/, " ")
 			text = text " " $0
 		}
 	' "$copy/log/$name" | tr -s ' ' | cut -c1-260)
