@@ -227,6 +227,23 @@ static bool run_block(struct scenario_run *run, struct scenario_session *session
 
 /* --- a permutation ------------------------------------------------------------------------------------------------------ */
 
+/* As any client would: the same request with the same key again while the answer is "not now". The status. */
+static int sku_make(struct scenario_call *call, const struct scenario_sku *sku)
+{
+	char path[160], body[80];
+	snprintf(path, sizeof path, "/v1/skus/%s", sku->code);
+	int size = snprintf(body, sizeof body, "{\"on_hand\":%lld,\"tracked\":%s}", (long long)sku->on_hand,
+	                    sku->tracked ? "true" : "false");
+	int64_t until_ns = deadline_in_ms(call->run->options->patience_ms);
+	struct http_answer answer;
+	for (;;) {
+		scenario_http(call, "PUT", path, (struct text){body, (size_t)size}, sku->code, &answer);
+		if (answer.status != 503 || clock_boottime_ns() > until_ns)
+			return answer.status;
+		clock_sleep_until(deadline_in_ms(POLL_MS));
+	}
+}
+
 static bool skus_make(struct scenario_run *run)
 {
 	struct scenario *s = run->scenario;
@@ -236,17 +253,12 @@ static bool skus_make(struct scenario_run *run)
 	bool good = true;
 	for (size_t i = 0; good && i < s->sku_count; i++) {
 		struct scenario_sku *sku = &s->skus[i];
-		char path[160], body[80];
 		snprintf(sku->code, sizeof sku->code, "scenario-%s-%.60s-%zu-%s", run->options->mark, s->name, run->order + 1,
 		         sku->name);
-		snprintf(path, sizeof path, "/v1/skus/%s", sku->code);
-		int size = snprintf(body, sizeof body, "{\"on_hand\":%lld,\"tracked\":%s}", (long long)sku->on_hand,
-		                    sku->tracked ? "true" : "false");
-		struct http_answer answer;
-		scenario_http(&call, "PUT", path, (struct text){body, (size_t)size}, NULL, &answer);
-		sku->made = answer.status == 201;
+		int status = sku_make(&call, sku);
+		sku->made = status == 201;
 		if (!sku->made)
-			good = scenario_wrong(&call, "PUT %s was answered %d", path, answer.status);
+			good = scenario_wrong(&call, "PUT /v1/skus/%s was answered %d", sku->code, status);
 	}
 	if (!good)
 		fail(run, &s->sessions[0], &line, call.why);
