@@ -82,6 +82,14 @@ bool cmd_refuse(char why[WHY_BYTES], const char *format, ...)
 	return false;
 }
 
+enum lu_error cmd_connect_until(struct pg *pg, int64_t deadline_ns)
+{
+	enum lu_error error;
+	while ((error = pg_connect(pg, deadline_ns)) && !pg_refused(pg) && deadline_left_ms(deadline_ns) > CONNECT_RETRY_MS)
+		clock_sleep_until(deadline_in_ms(CONNECT_RETRY_MS));
+	return error;
+}
+
 int cmd_connect(const struct manual *manual, const char *database_url, struct pg **ret_pg)
 {
 	if (!*database_url)
@@ -96,11 +104,7 @@ int cmd_connect(const struct manual *manual, const char *database_url, struct pg
 	PQconninfoFree(parsed);
 	struct pg_options options = {.url = database_url, .application_name = "lastunit"};
 	struct pg *pg = pg_new(&options);
-	int64_t deadline_ns = deadline_in_ms(CONNECT_MS);
-	enum lu_error error;
-	while ((error = pg_connect(pg, deadline_ns)) && deadline_left_ms(deadline_ns))
-		clock_sleep_until(deadline_in_ms(CONNECT_RETRY_MS));
-	if (error) {
+	if (cmd_connect_until(pg, deadline_in_ms(CONNECT_MS))) {
 		cmd_fail(manual, EXIT_BACKEND, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
 		pg_free(pg);
 		return EXIT_BACKEND;

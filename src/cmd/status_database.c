@@ -7,11 +7,11 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cmd/cmd.h"
 #include "cmd/status.h"
 #include "store/migrate.h"
 
 #define CONNECT_MS 5000
-#define RETRY_MS 100
 #define ASK_MS 10000
 #define CLOCK_ASKED 4
 #define OVERDUE_MS_MAX 5000      /* as in the audit: the reaper comes at once, and again after a failure */
@@ -63,11 +63,7 @@ static struct pg *connect_to(struct status *status, const char *database_url)
 	                                            .application_name = "lastunit status",
 	                                            .lock_timeout_ms = ASK_MS,
 	                                            .statement_timeout_ms = ASK_MS});
-	int64_t deadline_ns = deadline_in_ms(CONNECT_MS);
-	enum lu_error error;
-	while ((error = pg_connect(pg, deadline_ns)) && deadline_left_ms(deadline_ns))
-		clock_sleep_until(deadline_in_ms(RETRY_MS));
-	status->database.reachable = !error;
+	status->database.reachable = !cmd_connect_until(pg, deadline_in_ms(CONNECT_MS));
 	return pg;
 }
 

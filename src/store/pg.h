@@ -47,12 +47,16 @@ struct pg_options {
 struct pg *pg_new(const struct pg_options *options);
 void pg_free(struct pg *pg);
 /* Connects if there is no usable connection. Refuses a pooler between (PQbackendPID differs from pg_backend_pid()) and
- * a standby. At most one attempt per 50 ms with jitter; between attempts it fails at once. */
+ * a standby. At most one attempt per 50 ms with jitter; between attempts it fails at once. When its deadline passes, the
+ * message carries what the attempt before it was told. */
 enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 bool pg_connected(const struct pg *pg);
 void pg_close(struct pg *pg);
 /* Of the last call that failed; good until the next call. */
 const struct pg_error *pg_error(const struct pg *pg);
+/* The last pg_connect failed because the server refuses this user, password or database (28xxx, 3D000), or wants a
+ * password and was given none: waiting does not mend it. */
+bool pg_refused(const struct pg *pg);
 PGconn *pg_conn(struct pg *pg); /* for COPY and the like; NULL when closed */
 
 /* --- parameters: binary, typed, built in an arena -------------------------------------------------------------- */

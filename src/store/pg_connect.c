@@ -91,6 +91,22 @@ static PGconn *start(const struct pg *pg, const char *host, const char *hostaddr
 	return PQconnectStartParams(keywords, values, 1);
 }
 
+/* libpq keeps the SQLSTATE of a refused connection to itself, but a verbose message has it:
+ * "… failed: FATAL:  28000: role "x" does not exist". Takes it out again. */
+static enum lu_error fail_connecting(struct pg *pg)
+{
+	bool wants_password = PQconnectionNeedsPassword(pg->conn);
+	enum lu_error error = pg_fail_result(pg, NULL);
+	struct pg_error *e = &pg->error;
+	char *at = strstr(e->message, ":  ");
+	if (at && strspn(at + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 5 && strncmp(at + 8, ": ", 2) == 0) {
+		memcpy(e->sqlstate, at + 3, 5);
+		memmove(at + 3, at + 10, strlen(at + 10) + 1);
+	}
+	pg->refused = wants_password || strncmp(e->sqlstate, "28", 2) == 0 || strcmp(e->sqlstate, "3D000") == 0;
+	return error;
+}
+
 static enum lu_error poll_connection(struct pg *pg, int64_t deadline_ns)
 {
 	PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
@@ -103,7 +119,7 @@ static enum lu_error poll_connection(struct pg *pg, int64_t deadline_ns)
 		else if (n == 0 && deadline_left_ms(deadline_ns) == 0)
 			return pg_fail(pg, PG_DEADLINE, "", "PostgreSQL did not accept the connection before the deadline");
 	}
-	return wants == PGRES_POLLING_OK ? LU_OK : pg_fail_result(pg, NULL);
+	return wants == PGRES_POLLING_OK ? LU_OK : fail_connecting(pg);
 }
 
 static void add_timeout(struct buffer *sql, const char *name, int64_t ms)
@@ -156,11 +172,13 @@ static int64_t share_of(int64_t deadline_ns, size_t n, size_t count)
 static enum lu_error connect_address(struct pg *pg, const char *host, const char *hostaddr, const char *port,
                                      int64_t deadline_ns)
 {
+	pg->refused = false;
 	pg->conn = start(pg, host, hostaddr, port);
 	CHECK(pg->conn);
 	enum lu_error error = LU_OK;
 	if (PQstatus(pg->conn) == CONNECTION_BAD)
 		error = pg_fail_result(pg, NULL);
+	PQsetErrorVerbosity(pg->conn, PQERRORS_VERBOSE); /* fail_connecting() */
 	PQsetNoticeReceiver(pg->conn, pg_on_notice, pg);
 	if (!error)
 		error = poll_connection(pg, deadline_ns);
@@ -225,6 +243,24 @@ static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 	return error;
 }
 
+bool pg_refused(const struct pg *pg)
+{
+	return pg->refused;
+}
+
+/* Time ran out: that alone says less than what the attempt before was told. */
+static void remember(struct pg *pg, enum lu_error error)
+{
+	if (!error) {
+		pg->told[0] = '\0';
+	} else if (pg->error.class != PG_DEADLINE) {
+		snprintf(pg->told, sizeof pg->told, "%s", pg->error.message);
+	} else if (pg->told[0]) {
+		size_t size = strlen(pg->error.message);
+		snprintf(pg->error.message + size, sizeof pg->error.message - size, "; before that: %s", pg->told);
+	}
+}
+
 enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
 {
 	if (pg_connected(pg))
@@ -240,7 +276,9 @@ enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
 	pg->next_attempt_ns = now + (ATTEMPT_GAP_MS + (int64_t)random_below(ATTEMPT_GAP_MS / 2)) * NS_PER_MS;
 
 	memset(&pg->connect_error, 0, sizeof pg->connect_error);
+	pg->refused = false; /* there may be no host to ask */
 	enum lu_error error = connect_any(pg, deadline_ns);
+	remember(pg, error);
 	if (error && pg->error.class != PG_DEADLINE) {
 		pg->error.class = PG_CONNECTION; /* a wrong password or a missing role too: there is no session */
 		error = pg_error_meaning(PG_CONNECTION);

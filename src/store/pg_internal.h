@@ -16,6 +16,8 @@ struct pg {
 	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms;
 	int64_t next_attempt_ns;       /* pg_connect fails at once before that */
 	struct pg_error connect_error; /* why the last attempt failed; repeated until the next is due */
+	char told[160];                /* why the last one failed that did not just run out of time; "" once connected */
+	bool refused;                  /* pg_refused() */
 	struct pg_error error;
 	bool warned; /* a WARNING arrived since it was last cleared */
 

@@ -204,6 +204,59 @@ static void what_cannot_be_connected_says_why(void **state)
 	}
 }
 
+static void only_what_waiting_does_not_mend_is_a_refusal(void **state)
+{
+	struct {
+		const char *parameters, *sqlstate, *says;
+	} cases[] = {
+		{"user=nobody_known", "28000", "FATAL:  role \"nobody_known\" does not exist"},
+		{"dbname=no_such_database", "3D000", "FATAL:  database \"no_such_database\" does not exist"},
+	};
+	char to[300];
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(to, sizeof to, "%s %s", url, cases[i].parameters);
+		struct pg *pg = pg_new(&(struct pg_options){.url = to});
+		assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+		assert_true(pg_refused(pg));
+		assert_string_equal(pg_error(pg)->sqlstate, cases[i].sqlstate);
+		assert_non_null(strstr(pg_error(pg)->message, cases[i].says));
+		pg_free(pg);
+	}
+	/* A host that is not there may come; and what comes after a refusal is not one. */
+	snprintf(to, sizeof to, "%s dbname=no_such_database host=%s,/nonexistent", url, server.directory);
+	struct pg *pg = pg_new(&(struct pg_options){.url = to});
+	assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+	assert_false(pg_refused(pg));
+	pg_free(pg);
+}
+
+/* Between two attempts a host that refused becomes one that says nothing. */
+static void a_deadline_carries_what_was_told_before(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char directory[] = "/tmp/lu-mute-XXXXXX", to[100];
+	assert_non_null(mkdtemp(directory));
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/.s.PGSQL.5432", directory);
+	snprintf(to, sizeof to, "host=%s", directory);
+	struct pg *pg = pg_new(&(struct pg_options){.url = to});
+	assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+	assert_int_equal(pg_error(pg)->class, PG_CONNECTION);
+	int mute = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_int_equal(bind(mute, (struct sockaddr *)&address, sizeof address), 0);
+	assert_int_equal(listen(mute, 4), 0);
+	for (int64_t deadline_ns = SOON; pg_error(pg)->class != PG_DEADLINE;) { /* the next attempt has to be due */
+		assert_true(deadline_left_ms(deadline_ns) > 0);
+		assert_int_equal(pg_connect(pg, deadline_in_ms(50)), LU_DATABASE_UNAVAILABLE);
+		poll(NULL, 0, 5);
+	}
+	assert_non_null(strstr(pg_error(pg)->message, "before the deadline; before that: "));
+	assert_non_null(strstr(pg_error(pg)->message, "No such file"));
+	pg_free(pg);
+	close(mute);
+	unlink(address.sun_path);
+	rmdir(directory);
+}
+
 static void a_host_that_does_not_answer_leaves_time_for_the_next(void **state)
 {
 	/* A listening socket that nobody accepts from: the connection stands, the answer never comes. */
@@ -732,6 +785,8 @@ static void rollback_ends_whatever_is_under_way(void **state)
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_session_has_the_settings_the_promises_need),
 	STORE_TEST(what_cannot_be_connected_says_why),
+	STORE_TEST(only_what_waiting_does_not_mend_is_a_refusal),
+	STORE_TEST(a_deadline_carries_what_was_told_before),
 	STORE_TEST(a_host_that_does_not_answer_leaves_time_for_the_next),
 	STORE_TEST(a_pooler_between_is_refused),
 	STORE_TEST(a_standby_is_refused_until_it_is_promoted),
