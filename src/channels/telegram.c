@@ -137,12 +137,18 @@ static struct text title_of(const struct telegram *telegram, const struct produc
 
 /* --- what is left ----------------------------------------------------------------------------------------------------- */
 
-static struct text availability(const struct telegram *telegram, const struct product *product)
+static enum phrase say_availability(const struct telegram *telegram, const struct product *product, struct buffer *text)
 {
 	struct phrase_words words = {.title = title_of(telegram, product)};
 	enum phrase phrase = phrase_for(&product->figures, request_principal(telegram->turn.request),
 	                                product->next_release_us, &words);
-	return phrase_text(telegram->turn.arena, telegram->language, phrase, &words);
+	phrase_say(text, telegram->language, phrase, &words);
+	return phrase;
+}
+
+static bool may_be_held(const struct telegram *telegram, const struct product *product)
+{
+	return !product->figures.tracked || figures_available(&product->figures, request_principal(telegram->turn.request));
 }
 
 /* A new offer each time it is shown: each may be held once. */
@@ -154,13 +160,15 @@ static struct press hold_press(const struct telegram *telegram, const struct pro
 	return press;
 }
 
+/* One of several is named, and has no row when it cannot be held: the Bot API knows no row without a button. */
 static void put_row_of_product(struct json_writer *w, const struct telegram *telegram, const struct product *product,
                                bool named)
 {
-	const struct principal *principal = request_principal(telegram->turn.request);
 	struct arena *arena = telegram->turn.arena;
+	if (named && !may_be_held(telegram, product))
+		return;
 	json_array_open(w);
-	if (!product->figures.tracked || figures_available(&product->figures, principal)) {
+	if (may_be_held(telegram, product)) {
 		struct press press = hold_press(telegram, product);
 		struct text hold = phrase_text(arena, telegram->language, PHRASE_BUTTON_HOLD, NULL);
 		struct text title = title_of(telegram, product);
@@ -176,10 +184,15 @@ static void put_row_of_product(struct json_writer *w, const struct telegram *tel
 static void reply_products(struct telegram *telegram, const struct product *products, size_t count)
 {
 	struct buffer text = {0};
+	bool counted = false;
 	for (size_t i = 0; i < count; i++) {
 		if (i)
 			buffer_add_char(&text, '\n');
-		buffer_add_text(&text, availability(telegram, &products[i]));
+		counted |= say_availability(telegram, &products[i], &text) == PHRASE_AVAILABLE;
+	}
+	if (counted) {
+		buffer_add_char(&text, count > 1 ? '\n' : ' ');
+		phrase_say(&text, telegram->language, PHRASE_NOT_YOURS_YET, NULL);
 	}
 	struct json_writer w = message_open(telegram, buffer_text(&text));
 	buffer_done(&text);

@@ -86,7 +86,10 @@ static void tell(struct voice *voice, const struct product *product)
 	struct press hold = {.action = PRESS_HOLD, .product_id = product->id};
 	offer_mint(inventory_secret(loop_of(request)->inventory), principal->id, hold.offer);
 	expect(voice, &hold, NULL);
-	say_phrase(voice, phrase, &words, PHRASE_ASK_HOLD);
+	struct text left = sentence(voice, phrase, &words);
+	if (phrase == PHRASE_AVAILABLE)
+		left = arena_printf(voice->turn.arena, "%s %s", left.data, sentence(voice, PHRASE_NOT_YOURS_YET, NULL).data);
+	say(voice, left, PHRASE_ASK_HOLD);
 }
 
 static void on_found(struct turn *turn)

@@ -86,6 +86,23 @@ static void a_question_in_russian_is_answered_in_russian(void **state)
 	expect_text("Ничего похожего");
 }
 
+/* The Bot API refuses a keyboard with an empty row, and a line that is true of all is said once. */
+static void of_several_only_those_that_are_left_have_a_row(void **state)
+{
+	stock("TG-FEW-1", 2, "Vermilion kite small", "Алый змей малый");
+	stock("TG-FEW-2", 0, "Vermilion kite large", "Алый змей большой");
+	stock("TG-FEW-3", 3, "Vermilion kite medium", "Алый змей средний");
+	type(1, "en", "vermilion kite");
+	expect_text("Vermilion kite large: sold out.");
+	const char *once = strstr(reply("text"), "yours only once you hold them");
+	assert_non_null(once);
+	assert_null(strstr(once + 1, "yours only once you hold them"));
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "reply_markup.inline_keyboard")), 2);
+	for (int row = 0; row < 2; row++)
+		assert_int_equal(json_array_size(answer_at(&shop_answer, shop_text("reply_markup.inline_keyboard.%d", row))),
+		                 1);
+}
+
 static void a_start_is_welcomed(void **state)
 {
 	type(1, "ru", "/start");
@@ -241,6 +258,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_question_in_russian_is_answered_in_russian),
+		cmocka_unit_test(of_several_only_those_that_are_left_have_a_row),
 		cmocka_unit_test(a_start_is_welcomed),
 		cmocka_unit_test_teardown(a_hold_is_bought_by_its_buttons, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),

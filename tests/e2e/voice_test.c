@@ -96,7 +96,7 @@ static void a_caller_asks_holds_and_buys(void **state)
 	say("+15550001", "", "");
 	expect_said("Which product are you looking for?");
 	say("+15550001", "cobalt vase", "cobalt+vase");
-	expect_said("Cobalt &amp; gold vase: 1 piece available.");
+	expect_said("Cobalt &amp; gold vase: 1 piece available. They are yours only once you hold them.");
 	expect_said("Shall I hold one for you?");
 	assert_null(strstr(shop_answer.body, "VOICE"));
 	say("+15550001", "Yes, please", "Yes%2C+please");
