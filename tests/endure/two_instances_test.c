@@ -53,6 +53,12 @@ static void sell_out(struct hot *x, int index)
 		         service_new_key());
 		struct answer answer = post(at, "/v1/checkouts", body);
 		tally_add(&x->first, answer.status);
+		/* Too busy: the same once more, and it is sold once. */
+		while (answer.status == 503) {
+			answer_done(&answer);
+			answer = post(++at, "/v1/checkouts", body);
+			tally_add(&x->first, answer.status);
+		}
 		if (answer.status == 201) {
 			x->sold_at[at % 2]++;
 			witness_answered(&x->witness, 0, answer_int(&answer, "lines.0.version"));
@@ -91,13 +97,14 @@ static void a_hot_sku_is_sold_out_through_both_and_neither_goes_back(void **stat
 	figure("sold at the first", x.sold_at[0], "", "");
 	figure("sold at the second", x.sold_at[1], "", "");
 	figure("sales", stock / seconds, "/s", "");
+	figure("sales answered 503, and asked for again", tally_of(&x.first, 503), "", "");
 	figure("keys asked again at the other, the same answer", tally_total(&x.again), "", "");
 	figure("reads judged", tally_of(&x.witness.reads, 200), "", "");
 	figure("reads that were wrong", x.witness.reads.complaints, "", "0");
 	assert_string_equal(x.first.complaint, "");
 	assert_string_equal(x.again.complaint, "");
 	assert_string_equal(x.witness.reads.complaint, "");
-	assert_int_equal(tally_of(&x.witness.reads, 200), tally_total(&x.witness.reads));
+	assert_int_equal(tally_of(&x.witness.reads, 200) + tally_of(&x.witness.reads, 503), tally_total(&x.witness.reads));
 	assert_int_equal(tally_of(&x.first, 201), stock);
 	assert_int_equal(tally_of(&x.first, 409), SELLERS);
 	assert_true(x.sold_at[0] > 0 && x.sold_at[1] > 0);
