@@ -251,4 +251,4 @@ clean:             ## remove what was built
 	rm -rf build
 
 help:              ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | awk -F '\t' '{ printf "  %-13s %s\n", $$1, $$2 }'
