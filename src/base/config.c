@@ -335,31 +335,36 @@ static void print_wrapped(FILE *out, const char *text)
 	}
 }
 
-void config_print_help(FILE *out, const char *shared, const struct config_option *options)
+static void print_option(FILE *out, const struct options *known, unsigned i)
 {
 	static const char *const kinds[] = {[CONFIG_STRING] = " TEXT", [CONFIG_INT] = " N", [CONFIG_BOOL] = ""};
+	const struct config_option *option = &known->all[i];
+	char name[NAME_BYTES_MAX];
+	const char *blank = *option->unit ? " " : "";
+	spell_flag(option->name, name);
+	fprintf(out, "  %s%s", name, kinds[option->type]);
+	const char *value = option->default_value ? option->default_value : "";
+	if (option->type == CONFIG_STRING && *value)
+		fprintf(out, "  (default %s)", value);
+	else if (option->type == CONFIG_INT)
+		fprintf(out, "  (%" PRId64 " to %" PRId64 "%s%s%s%s)", option->min, option->max, blank, option->unit,
+		        *value ? ", default " : "", value);
+	else if (option->type == CONFIG_BOOL)
+		fprintf(out, "  (default %s; --no-%s)", strcmp(value, "1") == 0 ? "on" : "off", name + 2);
+	if (i < known->shared_count) {
+		spell_variable(option->name, name);
+		fprintf(out, "  %s", name);
+	}
+	fputc('\n', out);
+	print_wrapped(out, option->help);
+}
+
+void config_print_help(FILE *out, const char *shared, const struct config_option *options)
+{
 	struct options known;
 	collect(NULL, shared, options, &known);
-	for (unsigned i = 0; i < known.count; i++) {
-		const struct config_option *option = &known.all[i];
-		char name[NAME_BYTES_MAX];
-		const char *blank = *option->unit ? " " : "";
-		spell_flag(option->name, name);
-		fprintf(out, "  %s%s", name, kinds[option->type]);
-		const char *value = option->default_value ? option->default_value : "";
-		if (option->type == CONFIG_STRING && *value)
-			fprintf(out, "  (default %s)", value);
-		else if (option->type == CONFIG_INT)
-			fprintf(out, "  (%" PRId64 " to %" PRId64 "%s%s%s%s)", option->min, option->max, blank, option->unit,
-			        *value ? ", default " : "", value);
-		else if (option->type == CONFIG_BOOL)
-			fprintf(out, "  (default %s; --no-%s)", strcmp(value, "1") == 0 ? "on" : "off", name + 2);
-		if (i < known.shared_count) {
-			spell_variable(option->name, name);
-			fprintf(out, "  %s", name);
-		}
-		fputc('\n', out);
-		print_wrapped(out, option->help);
-	}
+	/* A command's own first: the shared ones are many, and much the same everywhere. */
+	for (unsigned n = 0; n < known.count; n++)
+		print_option(out, &known, (n + known.shared_count) % known.count);
 	fprintf(out, "  --help\n%*sthis list\n", HELP_COLUMN, "");
 }

@@ -47,8 +47,13 @@ int cmd_begin(const struct manual *manual, struct config *config, const struct c
               char **argv, int *ret_positionals)
 {
 	bool help;
-	if (!config_load(config, manual->shared, options, argc, argv, ret_positionals, &help, stderr))
-		return EXIT_USAGE;
+	char complaint[512] = "";
+	FILE *err = fmemopen(complaint, sizeof complaint, "w");
+	CHECK(err);
+	bool loaded = config_load(config, manual->shared, options, argc, argv, ret_positionals, &help, err);
+	fclose(err);
+	if (!loaded)
+		return cmd_fail(manual, EXIT_USAGE, "%.*s", (int)strcspn(complaint, "\n"), complaint);
 	if (help) {
 		print_manual(manual, options);
 		return EXIT_OK;

@@ -296,6 +296,7 @@ static void announce(const struct dev *dev)
 	printf("\n  page  %s/\n  try   curl -s -H 'Authorization: Bearer %s' '%s/v1/%s'\n", dev->env.url,
 	       dev_env_key(&dev->env, CHANNEL_WEB), dev->env.url,
 	       dev->demo_there ? "availability/" DEV_DEMO_SKU : "skus?limit=3");
+	printf("  end   Ctrl-C\n  keys  in another terminal: set -a; . %s/dev.env; set +a\n", dev->home.given);
 	fflush(stdout);
 }
 
@@ -411,6 +412,11 @@ int cmd_dev(int argc, char **argv)
 			"  lastunit dev\n"
 			"  lastunit dev --data /tmp/shop --listen 127.0.0.1:0 --no-demo --ephemeral\n"
 			"  set -a; . .lastunit/dev.env; curl -H \"Authorization: Bearer $LASTUNIT_KEY_WEB\" $LASTUNIT_URL/v1/skus\n",
+		.exit_codes =
+			"  0  it was ended, and has ended what it started\n"
+			"  1  something could not be made, or `serve` would not start again\n"
+			"  2  wrong usage, or a directory, user, address or program that cannot be used\n"
+			"  3  its PostgreSQL, its Redis or `serve` did not become ready\n",
 	};
 	int positionals, code = cmd_begin(&manual, &dev.config, options, argc, argv, &positionals);
 	if (code != CMD_GO_ON)

@@ -23,6 +23,10 @@ int cmd_flush(int argc, char **argv)
 			"later. Needed after changes that went past the triggers, never after ordinary SQL.\n",
 		.shared = "database_url log_level",
 		.examples = "  lastunit flush --database-url postgresql://owner@db.example/shop\n",
+		.exit_codes =
+			"  0  the epoch is closed\n"
+			"  2  wrong usage or configuration\n"
+			"  3  PostgreSQL cannot be reached, or did not do it\n",
 	};
 	struct config config;
 	int positionals, code = cmd_begin(&manual, &config, NULL, argc, argv, &positionals);

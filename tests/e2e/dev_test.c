@@ -519,7 +519,11 @@ static void every_command_has_help_and_refuses_nonsense(void **state)
 		assert_non_null(strstr(out, usage));
 		assert_non_null(strstr(out, "exit codes:"));
 		assert_int_equal(run(out, (const char *[]){commands[i], "--no-such-option", "1", NULL}), 2);
+		snprintf(usage, sizeof usage, "lastunit %s: --no-such-option: no such option", commands[i]);
+		assert_int_equal(strncmp(out, usage, strlen(usage)), 0);
 	}
+	assert_int_equal(run(out, (const char *[]){"dev", "--help", NULL}), 0);
+	assert_true(strstr(out, "  --data TEXT") < strstr(out, "  --listen TEXT")); /* its own options first */
 	assert_int_equal(run(out, (const char *[]){"serv", NULL}), 2);
 	assert_non_null(strstr(out, "did you mean \"serve\"?"));
 	assert_int_equal(run(out, (const char *[]){NULL}), 2);
