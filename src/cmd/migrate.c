@@ -12,6 +12,11 @@
 
 #define MIGRATE_MS (30 * 60 * 1000)
 
+static void on_wait(const char *sentence)
+{
+	fprintf(stderr, "lastunit migrate: %s\n", sentence);
+}
+
 int cmd_migrate(int argc, char **argv)
 {
 	bool check;
@@ -45,7 +50,8 @@ int cmd_migrate(int argc, char **argv)
 	struct migrate_report report = {0};
 	char why[512] = "";
 	int64_t deadline_ns = deadline_in_ms(MIGRATE_MS);
-	bool done = check ? migrate_check(pg, deadline_ns, &report, why) : migrate_run(pg, deadline_ns, &report, why);
+	bool done = check ? migrate_check(pg, deadline_ns, &report, why)
+	                  : migrate_run_told(pg, deadline_ns, on_wait, &report, why);
 	bool lost = !done && !pg_connected(pg);
 	pg_free(pg);
 	if (!done)

@@ -11,11 +11,11 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "store/advisory.h"
 #include "store/lines.h"
 #include "store/pg_internal.h"
 
-#define EPOCH_LOCK "7809650172860721524" /* "lastunit" in ASCII: ours by name */
-#define LOCK_TIMEOUT "200"               /* ms, for the opener */
+#define LOCK_TIMEOUT "200" /* ms, for the opener */
 
 /* Which PostgreSQL this is. A restart, a failover, a copy of the files, another database and a table made anew by a
  * restore each change one part. */
@@ -26,7 +26,7 @@
 
 static const struct pg_statement enter_lock = {
 	"epoch_enter_lock",
-	"SELECT pg_advisory_xact_lock_shared(" EPOCH_LOCK ")",
+	"SELECT pg_advisory_xact_lock_shared(" ADVISORY(ADVISORY_EPOCH) ")",
 };
 static const struct pg_statement enter_row = {
 	"epoch_enter_row",
@@ -134,7 +134,8 @@ static enum lu_error open_pipe(struct pg *pg, const struct pg_params *p, int64_t
 {
 	static const struct pg_statement begin = {"epoch_open_begin", "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"};
 	static const struct pg_statement timeout = {"epoch_open_timeout", "SET LOCAL lock_timeout = " LOCK_TIMEOUT};
-	static const struct pg_statement lock = {"epoch_open_lock", "SELECT pg_advisory_xact_lock(" EPOCH_LOCK ")"};
+	static const struct pg_statement lock = {"epoch_open_lock",
+	                                         "SELECT pg_advisory_xact_lock(" ADVISORY(ADVISORY_EPOCH) ")"};
 	static const struct pg_statement open = {
 		"epoch_open",
 		"UPDATE cache_epoch e SET state = 1, namespace = $2, redis_identity = $3, pg_identity = " IDENTITY(

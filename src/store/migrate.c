@@ -1,7 +1,7 @@
 /* Migrations: what the binary knows, what the database has, and the way from one to the other.
  *
  * Happy path: one transaction: an advisory lock, the version, every missing file, its row, COMMIT. A second migration
- * at the same time waits for the lock and finds nothing to do. Failure modes: any error rolls everything back and is
+ * at the same time waits for the lock, says for whom, and finds nothing to do. Failure modes: any error rolls everything back and is
  * told in one sentence; a lost COMMIT is told as such, and running again says what became of it.
  */
 #include "store/migrate.h"
@@ -12,11 +12,15 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/embed.h"
 #include "base/text.h"
+#include "store/advisory.h"
 #include "store/pg_internal.h"
 
-#define MIGRATE_LOCK "7809650172860721525" /* the epoch's lock, plus one */
+#define LOCK_PAUSE_MS 50
+#define WAIT_SAID_MS 1000 /* the first time; then as often as WAIT_SAID_AGAIN_MS */
+#define WAIT_SAID_AGAIN_MS 10000
 #define SERVER_VERSION_MIN 140000
 #define VALUE_BYTES 160 /* the longest name has 63 bytes, twice as many if all are quotes, and two around them */
 
@@ -112,11 +116,55 @@ static bool apply(struct pg *pg, int64_t deadline_ns, struct migrate_report *rep
 	return true;
 }
 
+/* Who has the lock, as far as this user may see. */
+static void say_holder(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence))
+{
+	char holder[VALUE_BYTES], sentence[VALUE_BYTES + 80];
+	if (!one_value(pg,
+	               "SELECT coalesce((SELECT 'pid ' || l.pid || ' (' || coalesce(nullif(a.application_name, ''),"
+	               " a.usename, '?') || ')' FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)"
+	               " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database ="
+	               " (SELECT oid FROM pg_database WHERE datname = current_database())"
+	               " AND l.classid::bigint << 32 | l.objid::bigint = " ADVISORY(
+					   ADVISORY_MIGRATE) " LIMIT 1), 'nobody')",
+	               deadline_ns, holder))
+		return;
+	snprintf(sentence, sizeof sentence, "waiting: the lock of migrations is held by %s", holder);
+	on_wait(sentence);
+}
+
+/* Asks again and again: a session that waits inside a statement could not ask for whom. */
+static bool lock(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence))
+{
+	char got[VALUE_BYTES];
+	for (int64_t say_ns = deadline_in_ms(WAIT_SAID_MS);;) {
+		if (!one_value(pg, "SELECT pg_try_advisory_xact_lock(" ADVISORY(ADVISORY_MIGRATE) ")", deadline_ns, got))
+			return false;
+		if (got[0] == 't')
+			return true;
+		if (on_wait && clock_boottime_ns() >= say_ns) {
+			say_holder(pg, deadline_ns, on_wait);
+			say_ns = deadline_in_ms(WAIT_SAID_AGAIN_MS);
+		}
+		clock_sleep_until(deadline_in_ms(LOCK_PAUSE_MS));
+		if (deadline_left_ms(deadline_ns) == 0) {
+			(void)pg_fail(pg, PG_UNAVAILABLE, "", "another session has the lock of migrations");
+			return false;
+		}
+	}
+}
+
 bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
+{
+	return migrate_run_told(pg, deadline_ns, NULL, ret_report, ret_why);
+}
+
+bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence),
+                      struct migrate_report *ret_report, char ret_why[512])
 {
 	struct migrate_report report = {0};
 	if (pg_command(pg, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", deadline_ns) ||
-	    pg_command(pg, "SELECT pg_advisory_xact_lock(" MIGRATE_LOCK ")", deadline_ns)) {
+	    !lock(pg, deadline_ns, on_wait)) {
 		(void)fail(pg, "cannot begin", ret_why);
 		pg_rollback(pg, deadline_ns);
 		return false;

@@ -14,6 +14,9 @@ struct migrate_report {
 /* Applies what is missing. False with a sentence in ret_why. The session must not have SET ROLE. */
 bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
 	LU_MUST_CHECK;
+/* The same. While another session has the lock, on_wait hears who it is, after a second and every few seconds from then. */
+bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence),
+                      struct migrate_report *ret_report, char ret_why[512]) LU_MUST_CHECK;
 /* Only looks: for serve, which refuses a database that is older or newer than itself. */
 bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
 	LU_MUST_CHECK;

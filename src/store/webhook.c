@@ -7,10 +7,8 @@
 
 #include <stdlib.h>
 
+#include "store/advisory.h"
 #include "store/feed_internal.h"
-
-/* The epoch's lock ("lastunit" in ASCII), plus two: plus one is that of migrate. */
-#define LEAD_LOCK "7809650172860721526"
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 
@@ -195,7 +193,8 @@ enum lu_error webhook_failures(struct pg *pg, struct arena *arena, const struct 
 
 enum lu_error webhook_lead(struct pg *pg, int64_t deadline_ns, bool *ret_leads)
 {
-	static const struct pg_statement statement = {"webhook_lead", "SELECT pg_try_advisory_lock(" LEAD_LOCK ")"};
+	static const struct pg_statement statement = {"webhook_lead",
+	                                              "SELECT pg_try_advisory_lock(" ADVISORY(ADVISORY_LEAD) ")"};
 	PGresult *r;
 	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
 	if (error)

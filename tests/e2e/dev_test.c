@@ -28,6 +28,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "store/advisory.h"
 #include "store/pg.h"
 
 #define PATIENCE_MS 60000
@@ -545,6 +546,19 @@ static void exit_codes_tell_configuration_from_a_backend_that_is_away(void **sta
 	assert_int_equal(run(out, (const char *[]){"key", "destroy", "--database-url", away, NULL}), 2);
 }
 
+/* Until then a migration beside it could not meet any lock that it keeps. */
+static void wait_for_the_leader(const struct dev *dev)
+{
+	int64_t deadline_ns = deadline_in_ms(30000);
+	while (strcmp(sql(dev,
+	                  "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
+	                  " AND classid::bigint << 32 | objid::bigint = " ADVISORY(ADVISORY_LEAD)),
+	              "1") != 0) {
+		assert_true(deadline_left_ms(deadline_ns) > 0);
+		clock_sleep_until(deadline_in_ms(20));
+	}
+}
+
 static void a_schema_of_another_version_is_refused_by_serve(void **state)
 {
 	struct dev dev;
@@ -552,6 +566,7 @@ static void a_schema_of_another_version_is_refused_by_serve(void **state)
 	dev_begin(&dev);
 	dev_ready(&dev, "--ephemeral");
 	const char *url = dev_value(&dev, "LASTUNIT_DATABASE_URL");
+	wait_for_the_leader(&dev);
 	assert_int_equal(run(out, (const char *[]){"migrate", "--database-url", url, NULL}), 0);
 	assert_non_null(strstr(out, "nothing to do"));
 	char empty[300];

@@ -1,5 +1,6 @@
 /* Migrations: once, twice, two at once, and never backwards. */
 #include "store/fixture.h"
+#include "store/advisory.h"
 #include "store/migrate.h"
 
 #include <pthread.h>
@@ -72,6 +73,33 @@ static void run_together(struct migrator *migrators, int count)
 		assert_true(migrators[i].done);
 		pg_free(migrators[i].pg);
 	}
+}
+
+static struct pg *holder;
+static char told[200];
+
+/* Lets go once it was told of: the migration goes on because of that, and never before. */
+static void on_wait(const char *sentence)
+{
+	snprintf(told, sizeof told, "%s", sentence);
+	pg_close(holder);
+}
+
+static void who_waits_is_told_for_whom(void **state)
+{
+	struct migrate_report report;
+	char why[512] = "", expected[100];
+	const char *to = empty_database("waits", "");
+	struct pg *pg = connected(to);
+	holder = pg_new(&(struct pg_options){.url = to, .application_name = "a forgotten psql"});
+	ok(holder, pg_connect(holder, SOON));
+	ok(holder, pg_command(holder, "SELECT pg_advisory_lock(" ADVISORY(ADVISORY_MIGRATE) ")", SOON));
+	snprintf(expected, sizeof expected, "held by pid %d (a forgotten psql)", PQbackendPID(pg_conn(holder)));
+	assert_true(migrate_run_told(pg, SOON, on_wait, &report, why));
+	assert_non_null(strstr(told, expected));
+	assert_int_equal(report.now, report.known);
+	pg_free(holder);
+	pg_free(pg);
 }
 
 static void two_at_once_do_it_once(void **state)
@@ -217,6 +245,7 @@ static void the_service_may_do_what_it_needs_and_no_more(void **state)
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(an_empty_database_is_migrated_once),
+	STORE_TEST(who_waits_is_told_for_whom),
 	STORE_TEST(two_at_once_do_it_once),
 	STORE_TEST(databases_of_one_cluster_share_the_role),
 	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
