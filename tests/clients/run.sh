@@ -10,7 +10,8 @@ node=node_modules/node/bin/node
 
 if ! cmp -s package-lock.json node_modules/.installed; then
 	echo "installing the clients"
-	npm ci --no-audit --no-fund --loglevel=error
+	# Releases of npm disagree about which optional packages of other systems a lock file must name: then by package.json.
+	npm ci --no-audit --no-fund --loglevel=error || npm install --no-package-lock --no-audit --no-fund --loglevel=error
 	cp package-lock.json node_modules/.installed
 fi
 
