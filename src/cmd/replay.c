@@ -145,12 +145,22 @@ static struct replay_channel *total(const struct run *run)
 	return all;
 }
 
+/* Of no answer there is no time. */
+static void print_time(const struct replay_channel *c, int percentile)
+{
+	if (c->latency.count)
+		printf(" %8.1f ms", (double)histogram_percentile(&c->latency, percentile) / 1000);
+	else
+		printf(" %11s", "-");
+}
+
 static void print_row(const struct run *run, const char *name, const struct replay_channel *c)
 {
-	printf("%-12s %7lld %7lld %7lld %7lld %7lld %9lld %8.1f ms %8.1f ms %9.0f\n", name, (long long)c->carts,
-	       (long long)c->sold, (long long)c->refused, (long long)c->retried, (long long)c->expired, (long long)c->units,
-	       (double)histogram_percentile(&c->latency, 50) / 1000, (double)histogram_percentile(&c->latency, 99) / 1000,
-	       per_second(run, c->carts));
+	printf("%-12s %7lld %7lld %7lld %7lld %7lld %9lld", name, (long long)c->carts, (long long)c->sold,
+	       (long long)c->refused, (long long)c->retried, (long long)c->expired, (long long)c->units);
+	print_time(c, 50);
+	print_time(c, 99);
+	printf(" %9.0f\n", per_second(run, c->carts));
 }
 
 static void print_report(const struct run *run, const struct replay_channel *all)

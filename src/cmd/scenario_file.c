@@ -525,8 +525,10 @@ static bool file_take(struct reader *r, struct buffer *file)
 {
 	struct scenario *s = r->s;
 	char why[256];
-	if (!file_read(s->path, file, why))
-		return wrong(r, "%s", why);
+	if (!file_read(s->path, file, why)) {
+		snprintf(r->why, SCENARIO_WHY_BYTES, "%s", why); /* it names the file, and no line of it was read */
+		return false;
+	}
 	if (memchr(file->data, '\0', file->size))
 		return wrong(r, "a NUL byte is no text");
 	r->next = (char *)arena_text(&s->arena, buffer_text(file)).data;

@@ -183,6 +183,12 @@ static void nonsense_is_refused_with_its_line(void **state)
 	expect_refused(HEAD "while true\n", 5, "begins no line");
 }
 
+static void a_file_that_is_not_there_is_named_once(void **state)
+{
+	assert_null(scenario_read("/nonexistent/a.spec", NULL, why));
+	assert_string_equal(why, "/nonexistent/a.spec: No such file or directory");
+}
+
 static void alternatives_are_whole_words(void **state)
 {
 	assert_true(scenario_matches("V 9/0 or absent", "absent"));
@@ -203,6 +209,7 @@ int main(void)
 		cmocka_unit_test(what_needs_a_bench_is_read_as_far_as_it_says_so),
 		cmocka_unit_test(a_shop_is_not_touched_beyond_the_scenarios_own),
 		cmocka_unit_test(nonsense_is_refused_with_its_line),
+		cmocka_unit_test(a_file_that_is_not_there_is_named_once),
 		cmocka_unit_test(alternatives_are_whole_words),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
