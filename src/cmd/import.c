@@ -370,6 +370,8 @@ static int conclude(struct run *run)
 	if (!report->applied) {
 		fprintf(stderr, "Nothing was imported: refused %lld of %lld %s (--partial applies the others).\n",
 		        (long long)refused, (long long)run->row_count, text_plural(run->row_count, "row", "rows"));
+		if (run->refusal_count && !run->flags.partial)
+			fprintf(stderr, "Stock was not looked at yet: it may refuse others.\n");
 		return code;
 	}
 	if (report->replayed) {
@@ -404,7 +406,27 @@ static void outcome_write(FILE *out, int64_t line, struct text sku, const char *
 	fprintf(out, ",\"%.*s\"\n", (int)detail.size, detail.data);
 }
 
-/* One line per row of the file: line,sku,outcome,version,on_hand,detail. */
+/* What was refused by reading and what by stock, each in the order of the file: together in that order, up to `before`. */
+struct refused {
+	const struct import_refusal *next[2], *end[2];
+};
+
+static void write_refused(FILE *out, struct refused *refused, int64_t before)
+{
+	for (;;) {
+		int first = -1;
+		for (int l = 0; l < 2; l++)
+			if (refused->next[l] < refused->end[l] && refused->next[l]->line < before &&
+			    (first < 0 || refused->next[l]->line < refused->next[first]->line))
+				first = l;
+		if (first < 0)
+			return;
+		const struct import_refusal *row = refused->next[first]++;
+		outcome_write(out, row->line, row->sku, row->code, 0, 0, row->why);
+	}
+}
+
+/* One line per row of the file, in its order: line,sku,outcome,version,on_hand,detail. */
 static enum lu_error write_outcomes(struct run *run, struct pg *pg)
 {
 	FILE *out = strcmp(run->flags.outcomes, "-") == 0 ? stdout : fopen(run->flags.outcomes, "w");
@@ -413,11 +435,9 @@ static enum lu_error write_outcomes(struct run *run, struct pg *pg)
 		return LU_OK;
 	}
 	fprintf(out, "line,sku,outcome,version,on_hand,detail\n");
-	const struct import_refusal *lists[] = {run->refusals, run->report.refusals};
-	const size_t counts[] = {run->refusal_count, run->report.refusal_count};
-	for (int l = 0; l < 2; l++)
-		for (size_t i = 0; i < counts[l]; i++)
-			outcome_write(out, lists[l][i].line, lists[l][i].sku, lists[l][i].code, 0, 0, lists[l][i].why);
+	struct refused refused = {.next = {run->refusals, run->report.refusals}};
+	refused.end[0] = refused.next[0] + run->refusal_count;
+	refused.end[1] = refused.next[1] + run->report.refusal_count;
 	enum lu_error error = LU_OK;
 	int64_t after = -1;
 	for (size_t count = OUTCOMES_PAGE; run->report.applied && !error && count == OUTCOMES_PAGE;) {
@@ -426,11 +446,14 @@ static enum lu_error write_outcomes(struct run *run, struct pg *pg)
 		struct import_outcome *rows = NULL;
 		count = 0;
 		error = import_outcomes(pg, &page, after, OUTCOMES_PAGE, deadline_in_ms(60000), &rows, &count);
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < count; i++) {
+			write_refused(out, &refused, rows[i].line);
 			outcome_write(out, rows[i].line, rows[i].sku, rows[i].outcome, rows[i].version, rows[i].on_hand, TEXT(""));
+		}
 		after = count ? rows[count - 1].line : after;
 		arena_done(&page);
 	}
+	write_refused(out, &refused, INT64_MAX);
 	if (out == stdout)
 		fflush(out);
 	else

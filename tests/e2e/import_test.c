@@ -532,9 +532,10 @@ static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void *
 	static const char *const expected[] = {"\n2,\"part-A\",changed,2,3,",        "\n3,\"part-B\",insufficient_stock,",
 	                                       "\n4,\"part-A\",insufficient_stock,", "\n5,\"part-A \",invalid_sku,",
 	                                       "\n6,\"part-A\",insufficient_stock,", "\n7,\"part-C\",created,1,4,"};
+	const char *at = text; /* in the order of the file, whoever refused them */
 	for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-		if (!strstr(text, expected[i]))
-			fail_msg("no \"%s\" in %s", expected[i] + 1, text);
+		if (!(at = strstr(at, expected[i])))
+			fail_msg("no \"%s\" behind those before it in %s", expected[i] + 1, text);
 	/* again: the same end, told again, nothing done */
 	result = import_with(variables, path, options);
 	assert_true(flag(&result, "replayed"));
