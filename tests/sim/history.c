@@ -111,6 +111,19 @@ static struct history_entry *entry_of(const struct history *h, int sku, int64_t 
 	return version >= 1 && (uint64_t)version <= s->entry_count ? &s->entries[version - 1] : NULL;
 }
 
+static bool takes_units(const struct history_entry *e)
+{
+	return e->kind == LEDGER_SALE || e->kind == LEDGER_RESERVE;
+}
+
+/* Whoever gives a hold back in the same step (`replaces`, `releases`) may have its units again, even if a stranger took the
+ * stock below the safety stock meanwhile. */
+static bool is_exchange(const struct history_entry *e, const struct history_entry *before)
+{
+	int64_t taken = e->reserved_delta - e->on_hand_delta;
+	return before && before->kind == LEDGER_RELEASE && -before->reserved_delta >= taken;
+}
+
 static void check_ledger(struct judge *j)
 {
 	for (size_t i = 0; i < j->history->sku_count; i++) {
@@ -129,8 +142,8 @@ static void check_ledger(struct judge *j)
 			if (reserved < 0 || reserved > on_hand)
 				blame(j, HISTORY_LEDGER, "%s v%" PRId64 ": oversold, %" PRId64 " on hand, %" PRId64 " reserved",
 				      sku->code, e->version, on_hand, reserved);
-			bool takes = e->kind == LEDGER_SALE || e->kind == LEDGER_RESERVE;
-			if (takes && sku->tracked && on_hand - reserved < sku->safety_stock)
+			if (takes_units(e) && !is_exchange(e, k ? e - 1 : NULL) && sku->tracked &&
+			    on_hand - reserved < sku->safety_stock)
 				blame(j, HISTORY_LEDGER, "%s v%" PRId64 ": the safety stock was sold", sku->code, e->version);
 		}
 	}
