@@ -413,13 +413,14 @@ static void serve(struct wire *w, const struct pollfd *polled)
 		for (int side = 0; side < 2; side++) {
 			struct connection *c = &w->connections[i];
 			const struct pollfd *p = &polled[1 + LINKS_MAX + 2 * i + side];
-			if (p->revents && c->used && c->fd[side] == p->fd)
+			/* It may have been made mute since poll() was called. */
+			if (p->revents && c->used && c->fd[side] == p->fd && !w->links[c->link].mute)
 				read_side(w, c, (enum side)side);
 			if (c->used && c->held[side] && c->until_ns[side] && clock_boottime_ns() >= c->until_ns[side])
 				go_on(w, c, (enum side)side);
 		}
 	for (size_t i = 0; i < w->link_count; i++)
-		if (polled[1 + i].revents)
+		if (polled[1 + i].revents && !w->links[i].mute)
 			accept_one(w, i);
 }
 
