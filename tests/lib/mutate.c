@@ -42,7 +42,7 @@ static struct text file_of(struct arena *arena, const char *path)
 	char why[256];
 	if (!file_read(path, &bytes, why)) {
 		fprintf(stderr, "%s\n", why);
-		CHECK(!"an input that can be read");
+		check_failed(__FILE__, __LINE__, "an input that can be read");
 	}
 	struct text text = arena_text(arena, buffer_text(&bytes));
 	buffer_done(&bytes);
@@ -56,7 +56,7 @@ static void inputs_read(struct mutator *m, const char *name)
 	snprintf(pattern, sizeof pattern, "tests/fuzz/corpus/%s/*", name);
 	if (glob(pattern, 0, NULL, &found) != 0) {
 		fprintf(stderr, "no %s below the working directory\n", pattern);
-		CHECK(!"an input to begin with");
+		check_failed(__FILE__, __LINE__, "an input to begin with");
 	}
 	m->input_count = found.gl_pathc;
 	m->inputs = ARENA_ARRAY(&m->arena, m->input_count, struct text);
