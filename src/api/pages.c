@@ -9,6 +9,7 @@
 #include "api/call.h"
 #include "api/handlers.h"
 #include "base/check.h"
+#include "base/markup.h"
 #include "base/text.h"
 #include "http/problem.h"
 
@@ -38,25 +39,11 @@ static void page_reply(struct request *request, struct buffer *out)
 static void add_prose(struct buffer *out, const char *prose)
 {
 	bool code = false;
-	for (; *prose; prose++) {
-		switch (*prose) {
-		case '`':
-			buffer_add_string(out, code ? "</code>" : "<code>");
-			code = !code;
-			break;
-		case '<':
-			buffer_add_string(out, "&lt;");
-			break;
-		case '>':
-			buffer_add_string(out, "&gt;");
-			break;
-		case '&':
-			buffer_add_string(out, "&amp;");
-			break;
-		default:
-			buffer_add_char(out, *prose);
-		}
+	for (const char *tick; (tick = strchr(prose, '`')); prose = tick + 1, code = !code) {
+		markup_add(out, (struct text){prose, (size_t)(tick - prose)});
+		buffer_add_string(out, code ? "</code>" : "<code>");
 	}
+	markup_add(out, text_of(prose));
 }
 
 /* --- problems ------------------------------------------------------------------------------------------------------- */

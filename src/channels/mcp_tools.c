@@ -139,8 +139,8 @@ void mcp_tools_list(struct json_writer *w)
 
 /* --- results ------------------------------------------------------------------------------------------------------ */
 
-/* `structured`: a whole JSON object; the text says the same for clients that only read text. */
-static void reply_structured(struct mcp *mcp, struct text structured)
+/* {"content": [the text], … up to isError. */
+static struct json_writer content_open(struct mcp *mcp, struct text text)
 {
 	struct json_writer w = mcp_result_open(mcp);
 	json_key(&w, "content");
@@ -148,9 +148,16 @@ static void reply_structured(struct mcp *mcp, struct text structured)
 	json_object_open(&w);
 	put_string(&w, "type", "text");
 	json_key(&w, "text");
-	json_put_text(&w, structured);
+	json_put_text(&w, text);
 	json_object_close(&w);
 	json_array_close(&w);
+	return w;
+}
+
+/* `structured`: a whole JSON object; the text says the same for clients that only read text. */
+static void reply_structured(struct mcp *mcp, struct text structured)
+{
+	struct json_writer w = content_open(mcp, structured);
 	json_key(&w, "structuredContent");
 	json_put_raw(&w, structured);
 	put_bool(&w, "isError", false);
@@ -160,15 +167,7 @@ static void reply_structured(struct mcp *mcp, struct text structured)
 /* For the model: what is wrong and what it can do. */
 static void reply_fault_text(struct mcp *mcp, struct text sentence)
 {
-	struct json_writer w = mcp_result_open(mcp);
-	json_key(&w, "content");
-	json_array_open(&w);
-	json_object_open(&w);
-	put_string(&w, "type", "text");
-	json_key(&w, "text");
-	json_put_text(&w, sentence);
-	json_object_close(&w);
-	json_array_close(&w);
+	struct json_writer w = content_open(mcp, sentence);
 	put_bool(&w, "isError", true);
 	mcp_result_send(mcp, &w);
 }

@@ -96,3 +96,13 @@ bool origin_check(struct request *request)
 	                   "--public-url."));
 	return false;
 }
+
+struct text origin_address(struct request *request)
+{
+	struct text address = text_of(loop_of(request)->config->public_url), host;
+	if (!address.size && request_header(request, "Host", &host))
+		address = arena_printf(request_arena(request), "http://%.*s", (int)host.size, host.data);
+	while (address.size && address.data[address.size - 1] == '/')
+		address.size--;
+	return address;
+}

@@ -19,4 +19,8 @@ bool origin_is_own_page(const struct request *request) LU_MUST_CHECK;
 bool origin_allowed(struct text public_url, struct text listen, struct text host, struct text origin);
 bool origin_own(struct text listen, struct text host, struct text origin);
 
+/* What this service is reached by, "https://shop.example", without a slash at its end: --public-url, or else by the
+ * request's Host, which only a request that passed origin_check() is believed for. In the request's arena. */
+struct text origin_address(struct request *request);
+
 #endif

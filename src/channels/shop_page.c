@@ -6,8 +6,10 @@
  */
 #include <string.h>
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "channels/handlers.h"
+#include "channels/origin.h"
 #include "channels/page.h"
 #include "channels/phrase.h"
 #include "channels/turn.h"
@@ -33,30 +35,6 @@ static const struct words {
 };
 
 /* --- escapes ---------------------------------------------------------------------------------------------------------- */
-
-static void put_html(struct buffer *out, struct text text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		switch (text.data[i]) {
-		case '<':
-			buffer_add_string(out, "&lt;");
-			break;
-		case '>':
-			buffer_add_string(out, "&gt;");
-			break;
-		case '&':
-			buffer_add_string(out, "&amp;");
-			break;
-		case '"':
-			buffer_add_string(out, "&quot;");
-			break;
-		case '\'':
-			buffer_add_string(out, "&#39;");
-			break;
-		default:
-			buffer_add_char(out, text.data[i]);
-		}
-}
 
 /* JSON inside a script element: a `<` can only stand in a string, and there it may not begin `</script` or `<!--`. */
 static void put_json_in_script(struct buffer *out, struct text json)
@@ -153,7 +131,7 @@ static void put_snippet(struct buffer *out, const struct shop_page *page)
 	                  "\").addEventListener(\"availability\", (e) => {\n"
 	                  "  stock.textContent = JSON.parse(e.data).available ?? \"in stock\"; });\n</script>");
 	buffer_add_format(out, "<details><summary>%s</summary>\n<pre tabindex=\"0\"><code>", words[page->language].embed);
-	put_html(out, buffer_text(&snippet));
+	markup_add(out, buffer_text(&snippet));
 	buffer_add_string(out, "</code></pre></details>\n");
 	buffer_done(&snippet);
 }
@@ -161,7 +139,7 @@ static void put_snippet(struct buffer *out, const struct shop_page *page)
 static void put_attribute(struct buffer *out, const char *name, struct text value)
 {
 	buffer_add_format(out, " data-%s=\"", name);
-	put_html(out, value);
+	markup_add(out, value);
 	buffer_add_char(out, '"');
 }
 
@@ -182,7 +160,7 @@ static void render(struct buffer *out, const struct shop_page *page)
 {
 	buffer_add_format(out, "<!doctype html>\n<html lang=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
 	                  words[page->language].tag);
-	put_html(out, page->title);
+	markup_add(out, page->title);
 	buffer_add_string(
 		out,
 		"</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -191,14 +169,14 @@ static void render(struct buffer *out, const struct shop_page *page)
 	if (page->live)
 		buffer_add_string(out, "<script type=\"module\" src=\"/page/shop.js\"></script>\n");
 	buffer_add_string(out, "</head>\n<body>\n<main>\n<h1>");
-	put_html(out, page->title);
+	markup_add(out, page->title);
 	buffer_add_format(out, "</h1>\n<p id=\"availability\" role=\"status\" class=\"%s\"", in_stock(page) ? "in" : "out");
 	if (page->live)
 		put_live_attributes(out, page);
 	buffer_add_char(out, '>');
 	put_state(out, page);
 	buffer_add_string(out, "</p>\n<p class=\"code\">");
-	put_html(out, page->turn.products[0].code);
+	markup_add(out, page->turn.products[0].code);
 	buffer_add_string(out, "</p>\n");
 	if (page->live)
 		put_snippet(out, page);
@@ -222,16 +200,6 @@ static void on_found(struct turn *turn)
 	page_send(request, "text/html; charset=utf-8", buffer_text(out));
 }
 
-static struct text address_of(struct request *request)
-{
-	struct text address = text_of(loop_of(request)->config->public_url), host;
-	if (!address.size && request_header(request, "Host", &host))
-		address = arena_printf(request_arena(request), "http://%.*s", (int)host.size, host.data);
-	while (address.size && address.data[address.size - 1] == '/')
-		address.size--;
-	return address;
-}
-
 void shop_page_get(struct request *request)
 {
 	const char *key = loop_of(request)->config->shop_key, *why;
@@ -240,7 +208,7 @@ void shop_page_get(struct request *request)
 		return;
 	struct shop_page *page = ARENA_NEW(request_arena(request), struct shop_page);
 	turn_init(&page->turn, request);
-	page->address = address_of(request);
+	page->address = origin_address(request);
 	page->language = request_header(request, "Accept-Language", &accepted) ? language_of_tag(accepted)
 	                                                                       : LANGUAGE_ENGLISH;
 	page->live = *key && !auth_as(request, text_of(key), SCOPE_READ, &why);

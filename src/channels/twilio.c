@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/markup.h"
 #include "base/text.h"
 #include "channels/handlers.h"
 #include "channels/origin.h"
@@ -51,12 +52,7 @@ static void put_address(struct buffer *out, struct request *request)
 {
 	static const char *const names[] = {"language", "state"};
 	const char *mark = "?";
-	struct text base = text_of(loop_of(request)->config->public_url), host;
-	if (!base.size && request_header(request, "Host", &host))
-		base = arena_printf(request_arena(request), "http://%.*s", (int)host.size, host.data);
-	if (base.size && base.data[base.size - 1] == '/')
-		base.size--;
-	buffer_add_text(out, base);
+	buffer_add_text(out, origin_address(request));
 	buffer_add_string(out, PATH);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		struct text value;
@@ -95,32 +91,10 @@ static bool is_signed(struct request *request, const struct form *form)
 
 /* --- TwiML ------------------------------------------------------------------------------------------------------------ */
 
-static void put_xml(struct buffer *out, struct text text)
-{
-	for (size_t i = 0; i < text.size; i++)
-		switch (text.data[i]) {
-		case '<':
-			buffer_add_string(out, "&lt;");
-			break;
-		case '>':
-			buffer_add_string(out, "&gt;");
-			break;
-		case '&':
-			buffer_add_string(out, "&amp;");
-			break;
-		case '"':
-			buffer_add_string(out, "&quot;");
-			break;
-		default:
-			/* Control characters cannot be said in XML 1.0 at all. */
-			buffer_add_char(out, (unsigned char)text.data[i] < ' ' ? ' ' : text.data[i]);
-		}
-}
-
 static void put_say(struct buffer *out, const char *tag, struct text sentence)
 {
 	buffer_add_format(out, "<Say language=\"%s\">", tag);
-	put_xml(out, sentence);
+	markup_add(out, sentence);
 	buffer_add_string(out, "</Say>");
 }
 
