@@ -7,9 +7,8 @@
  * UNAVAILABLE. FENCED: reported, not filled. Past its deadline while waiting: LU_DEADLINE_EXCEEDED.
  * At most all loaders but one run queries (they may be slow), so look-ups are never stuck behind lists.
  */
-#include "inventory/loader.h"
+#include "inventory/loader_internal.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,31 +27,6 @@
 #define WAITING_MAX 200000 /* look-ups, queries and operations that may wait */
 #define LATE_MS 20         /* who has less time left than this is not asked for */
 #define SELECT_MS 2000
-
-/* An intrusive list, oldest first. */
-#define LIST(type)          \
-	struct {                \
-		struct type *first; \
-		struct type **last; \
-	}
-#define LIST_INIT(list) ((list)->first = NULL, (list)->last = &(list)->first)
-#define LIST_ADD(list, item) ((item)->next = NULL, *(list)->last = (item), (list)->last = &(item)->next)
-
-struct loaders {
-	const struct config *config;
-	struct epoch *epoch;
-	struct queue *queue;
-	pthread_mutex_t mutex;
-	pthread_cond_t work;
-	bool stopping;
-	size_t waiting;
-	LIST(load) loads;
-	LIST(query) queries;
-	LIST(operation) resolves;
-	unsigned querying; /* loaders busy with queries */
-	struct loader *list;
-	unsigned count;
-};
 
 struct loader {
 	struct loaders *all;
@@ -208,7 +182,7 @@ static void heal(struct loaders *all, struct text sku)
 		on_healed(&h->operation);
 }
 
-static void deliver(struct load *load, enum lu_error error, const struct sku_figures_row *row)
+void load_deliver(struct load *load, enum lu_error error, const struct sku_figures_row *row)
 {
 	load->error = error;
 	if (!error) {
@@ -225,7 +199,7 @@ static size_t drop_late_loads(struct load **loads, size_t count, int64_t *deadli
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (loads[i]->deadline_ns <= late_ns) {
-			deliver(loads[i], LU_DATABASE_UNAVAILABLE, NULL);
+			load_deliver(loads[i], LU_DATABASE_UNAVAILABLE, NULL);
 			continue;
 		}
 		if (loads[i]->deadline_ns < *deadline_ns)
@@ -274,7 +248,7 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 			at++;
 		if (loads[i]->heal && !error)
 			heal(l->all, s.skus[at]);
-		deliver(loads[i], error ? LU_DATABASE_UNAVAILABLE : LU_OK, error ? NULL : &s.rows[at]);
+		load_deliver(loads[i], error ? LU_DATABASE_UNAVAILABLE : LU_OK, error ? NULL : &s.rows[at]);
 	}
 	if (lease && !error)
 		fill(l, namespace, &s);
@@ -294,7 +268,7 @@ static void run_query(struct loader *l, struct query *query)
 
 /* --- operations whose SKUs stand in the database -------------------------------------------------------------------- */
 
-static void refuse(struct operation *operation, enum lu_error error)
+void loader_refuse(struct operation *operation, enum lu_error error)
 {
 	operation->verdict = (struct verdict){.error = error};
 	operation->on_done(operation);
@@ -348,7 +322,7 @@ static size_t drop_late(struct operation **ops, size_t count, int64_t *deadline_
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (ops[i]->deadline_ns <= late_ns) {
-			refuse(ops[i], LU_DEADLINE_EXCEEDED);
+			loader_refuse(ops[i], LU_DEADLINE_EXCEEDED);
 			continue;
 		}
 		if (ops[i]->deadline_ns < *deadline_ns)
@@ -392,18 +366,18 @@ static void run_resolves(struct loader *l, struct operation **ops, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct operation *op = ops[i];
 		if (error) {
-			refuse(op, LU_DATABASE_UNAVAILABLE);
+			loader_refuse(op, LU_DATABASE_UNAVAILABLE);
 			continue;
 		}
 		if (!resolve_one(op, &op->target, o.reservations, o.reservation_count, o.checkouts, o.checkout_count) ||
 		    !resolve_one(op, &op->other, o.reservations, o.reservation_count, o.checkouts, o.checkout_count)) {
-			refuse(op, op->kind == OPERATION_CANCEL ? LU_UNKNOWN_CHECKOUT : LU_UNKNOWN_RESERVATION);
+			loader_refuse(op, op->kind == OPERATION_CANCEL ? LU_UNKNOWN_CHECKOUT : LU_UNKNOWN_RESERVATION);
 			continue;
 		}
 		operation_claim(op);
 		enum lu_error refused = queue_submit(l->all->queue, op);
 		if (refused)
-			refuse(op, refused);
+			loader_refuse(op, refused);
 	}
 }
 
@@ -510,6 +484,7 @@ static enum lu_error admit(struct loaders *all)
 		return LU_OVERLOADED;
 	all->waiting++;
 	pthread_cond_signal(&all->work);
+	loader_late_wake(all);
 	return LU_OK;
 }
 
@@ -567,6 +542,7 @@ struct loaders *loaders_start(const struct config *config, const struct redis_ad
 		arena_init(&l->arena, 64 * 1024);
 		CHECK(pthread_create(&l->thread, NULL, loader_main, l) == 0);
 	}
+	loader_late_start(all);
 	return all;
 }
 
@@ -576,6 +552,7 @@ void loaders_stop(struct loaders *all)
 	all->stopping = true;
 	pthread_cond_broadcast(&all->work);
 	pthread_mutex_unlock(&all->mutex);
+	loader_late_stop(all);
 	for (unsigned i = 0; i < all->count; i++) {
 		struct loader *l = &all->list[i];
 		pthread_join(l->thread, NULL);

@@ -476,6 +476,26 @@ static void I9_who_has_little_time_takes_none_from_his_neighbour(void **state)
 }
 
 /* Sixteen rows locked by a stranger, and at most half the writers wait for such: nobody waits beyond his deadline. */
+/* All loaders hang in PostgreSQL; whose time ends meanwhile is answered before they come back. */
+static void I9_who_waits_for_a_loader_is_answered_in_time(void **state)
+{
+	make_sku(&h, "A", 10);
+	struct uuid holds[2];
+	for (int i = 0; i < 2; i++)
+		holds[i] = hold_for(&h, "A1", 600);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "LOCK TABLE lastunit.reservation IN ACCESS EXCLUSIVE MODE");
+	struct attempt_at *first = release_within(holds[0], 20000);
+	wait_for_a_waiter("lastunit loader");
+	struct attempt_at *hurried = release_within(holds[1], 300);
+	assert_int_equal(await(hurried)->error, LU_DEADLINE_EXCEEDED);
+	assert_false(is_answered(first));
+	tell(other, "ROLLBACK");
+	assert_int_equal(await(first)->error, LU_OK);
+	forget(hurried), forget(first), pg_free(other);
+}
+
 static void I9_those_behind_many_strangers_locks_are_all_answered_in_time(void **state)
 {
 	struct attempt_at *carts[16];
@@ -739,6 +759,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
 	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
+	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
 	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),

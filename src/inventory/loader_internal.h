@@ -1,0 +1,48 @@
+/* What loader.c and loader_late.c share; nobody else includes it. */
+#ifndef INVENTORY_LOADER_INTERNAL_H
+#define INVENTORY_LOADER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "inventory/loader.h"
+#include "store/sku.h"
+
+/* An intrusive list, oldest first. */
+#define LIST(type)          \
+	struct {                \
+		struct type *first; \
+		struct type **last; \
+	}
+#define LIST_INIT(list) ((list)->first = NULL, (list)->last = &(list)->first)
+#define LIST_ADD(list, item) ((item)->next = NULL, *(list)->last = (item), (list)->last = &(item)->next)
+
+struct loaders {
+	const struct config *config;
+	struct epoch *epoch;
+	struct queue *queue;
+	pthread_mutex_t mutex;
+	pthread_cond_t work;
+	bool stopping;
+	size_t waiting;
+	LIST(load) loads;
+	LIST(query) queries;
+	LIST(operation) resolves;
+	unsigned querying; /* loaders busy with queries */
+	struct loader *list;
+	unsigned count;
+	pthread_t watch; /* loader_late.c */
+	pthread_cond_t watching;
+	bool watch_sleeps; /* until something waits */
+};
+
+/* Each answers once and lets go of it. */
+void load_deliver(struct load *load, enum lu_error error, const struct sku_figures_row *row);
+void loader_refuse(struct operation *operation, enum lu_error error);
+
+/* The watch over those who wait: a thread of its own, from loaders_start() to loaders_stop(). */
+void loader_late_start(struct loaders *all);
+void loader_late_stop(struct loaders *all); /* `stopping` is set */
+/* Under the mutex: something waits now. */
+void loader_late_wake(struct loaders *all);
+
+#endif
