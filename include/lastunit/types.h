@@ -100,6 +100,12 @@ static inline int64_t figures_available(const struct figures *f, const struct pr
 	return free_units > 0 ? free_units : 0;
 }
 
+/* Whether it may buy one: what is not counted is always there. */
+static inline bool figures_in_stock(const struct figures *f, const struct principal *principal)
+{
+	return !f->tracked || figures_available(f, principal) > 0;
+}
+
 const char *channel_name(enum channel channel);
 bool channel_parse(struct text name, enum channel *ret_channel);
 const char *scope_name(enum scope scope);

@@ -76,11 +76,10 @@ void render_availability_open(struct json_writer *w, const struct lookup_item *i
 		member_string(w, "status", "unknown");
 		return;
 	}
-	int64_t available = figures_available(figures, principal);
-	member_string(w, "status", !figures->tracked || available ? "in_stock" : "out_of_stock");
+	member_string(w, "status", figures_in_stock(figures, principal) ? "in_stock" : "out_of_stock");
 	json_key(w, "available");
 	if (figures->tracked)
-		json_put_int(w, available);
+		json_put_int(w, figures_available(figures, principal));
 	else
 		json_put_null(w);
 	member_int(w, "held", figures->reserved);

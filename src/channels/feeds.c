@@ -27,6 +27,7 @@
 #define PAGE_MS 3000
 #define FEED_MS 60000
 #define STORE_BYTES_MAX 64
+#define UNCOUNTED_QUANTITY 999 /* of what is always there: more than anybody buys at once */
 #define STORE_DEFAULT TEXT("main")
 
 struct feed {
@@ -44,37 +45,28 @@ struct feed {
 };
 
 struct format {
-	const char *name, *content_type;
-	void (*put_head)(struct buffer *out);
-	void (*put_row)(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available);
+	const char *name, *content_type, *head;
+	void (*put_row)(struct buffer *out, const struct feed *feed, const struct sku_page_row *row,
+	                const struct principal *principal);
 };
 
 static _Atomic int running;
 
 /* --- formats ---------------------------------------------------------------------------------------------------------- */
 
-static const char *availability_of(const struct sku_page_row *row, int64_t available)
+static const char *availability_of(const struct sku_page_row *row, const struct principal *principal)
 {
-	return !row->figures.tracked || available ? "in_stock" : "out_of_stock";
-}
-
-static void tsv_head(struct buffer *out)
-{
-	buffer_add_string(out, "id\tavailability\n");
+	return figures_in_stock(&row->figures, principal) ? "in_stock" : "out_of_stock";
 }
 
 /* A code holds no control characters, so neither tab nor line end. */
-static void tsv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available)
+static void tsv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row,
+                    const struct principal *principal)
 {
 	buffer_add_text(out, row->code);
 	buffer_add_char(out, '\t');
-	buffer_add_string(out, availability_of(row, available));
+	buffer_add_string(out, availability_of(row, principal));
 	buffer_add_char(out, '\n');
-}
-
-static void csv_head(struct buffer *out)
-{
-	buffer_add_string(out, "store_code,id,availability,quantity\r\n");
 }
 
 /* RFC 4180, 2.6 and 2.7. */
@@ -94,21 +86,23 @@ static void put_csv(struct buffer *out, struct text text)
 	buffer_add_char(out, '"');
 }
 
-/* What is not counted has no number: then so many as nobody buys at once. */
-static void csv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row, int64_t available)
+static void csv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row,
+                    const struct principal *principal)
 {
 	put_csv(out, feed->store);
 	buffer_add_char(out, ',');
 	put_csv(out, row->code);
 	buffer_add_char(out, ',');
-	buffer_add_string(out, availability_of(row, available));
+	buffer_add_string(out, availability_of(row, principal));
 	buffer_add_char(out, ',');
-	buffer_add_int(out, row->figures.tracked ? available : 999);
+	buffer_add_int(out, row->figures.tracked ? figures_available(&row->figures, principal) : UNCOUNTED_QUANTITY);
 	buffer_add_string(out, "\r\n");
 }
 
-static const struct format google = {"google", "text/tab-separated-values; charset=utf-8", tsv_head, tsv_row};
-static const struct format local = {"local", "text/csv; charset=utf-8; header=present", csv_head, csv_row};
+static const struct format google = {"google", "text/tab-separated-values; charset=utf-8", "id\tavailability\n",
+                                     tsv_row};
+static const struct format local = {"local", "text/csv; charset=utf-8; header=present",
+                                    "store_code,id,availability,quantity\r\n", csv_row};
 
 /* --- the body --------------------------------------------------------------------------------------------------------- */
 
@@ -151,7 +145,7 @@ static void on_page(struct ask *ask)
 	struct request *request = ask->request;
 	const struct principal *principal = request_principal(request);
 	for (size_t i = 0; i < feed->count; i++)
-		feed->format->put_row(&feed->body, feed, &feed->rows[i], figures_available(&feed->rows[i].figures, principal));
+		feed->format->put_row(&feed->body, feed, &feed->rows[i], principal);
 	if (feed->count < PAGE_ROWS) {
 		/* With the reply the request is gone, and the feed with it. */
 		const char *content_type = feed->format->content_type;
@@ -203,7 +197,7 @@ static void on_looked(struct ask *ask)
 		request_reply(ask->request, 304, content_type, (struct text){0});
 		return;
 	}
-	feed->format->put_head(&feed->body);
+	buffer_add_string(&feed->body, feed->format->head);
 	feed->until_ns = deadline_in_ms(FEED_MS);
 	next_page(feed);
 }

@@ -70,7 +70,7 @@ static int64_t available_of(const struct shop_page *page)
 
 static bool in_stock(const struct shop_page *page)
 {
-	return !figures_of(page)->tracked || available_of(page);
+	return figures_in_stock(figures_of(page), &page->principal);
 }
 
 static void put_state(struct buffer *out, const struct shop_page *page)

@@ -80,7 +80,7 @@ static bool follows(const struct target *target, struct text sku)
 static bool is_out(const struct figures *figures)
 {
 	static const struct principal anybody;
-	return figures->tracked && figures_available(figures, &anybody) == 0;
+	return !figures_in_stock(figures, &anybody);
 }
 
 static void plan(struct target *target, struct page_item *item, const struct feed_change *change, bool was_out)
