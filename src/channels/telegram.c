@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "channels/deal.h"
 #include "channels/handlers.h"
 #include "channels/phrase.h"
 #include "channels/press.h"
@@ -148,7 +149,7 @@ static enum phrase say_availability(const struct telegram *telegram, const struc
 
 static bool may_be_held(const struct telegram *telegram, const struct product *product)
 {
-	return !product->figures.tracked || figures_available(&product->figures, request_principal(telegram->turn.request));
+	return figures_in_stock(&product->figures, request_principal(telegram->turn.request));
 }
 
 /* A new offer each time it is shown: each may be held once. */
@@ -229,70 +230,11 @@ static void reply_state(struct telegram *telegram, struct text text)
 	reply_send(telegram, &w);
 }
 
-static void reply_state_phrase(struct telegram *telegram, enum phrase phrase, const struct phrase_words *words)
+static void reply_held(struct telegram *telegram, struct text text)
 {
-	reply_state(telegram, phrase_text(telegram->turn.arena, telegram->language, phrase, words));
-}
-
-static void reply_short(struct telegram *telegram)
-{
-	const struct verdict *verdict = &telegram->turn.call.operation.verdict;
-	const struct shortage *shortage = verdict->shortages;
-	struct phrase_words words = {.title = title_of(telegram, &telegram->product),
-	                             .pieces = verdict->shortage_count ? shortage->available : 0,
-	                             .time_us = verdict->shortage_count ? shortage->next_release_us : 0};
-	bool held = verdict->shortage_count && shortage->held;
-	reply_state_phrase(telegram,
-	                   words.pieces            ? PHRASE_TOO_FEW
-	                   : held && words.time_us ? PHRASE_HELD_BY_OTHERS
-	                   : held                  ? PHRASE_HELD_BY_OTHERS_NOW
-	                                           : PHRASE_SOLD_OUT,
-	                   &words);
-}
-
-/* Every way in which a press can be refused. */
-static void reply_refusal(struct telegram *telegram)
-{
-	switch (telegram->turn.error) {
-	case LU_INSUFFICIENT_STOCK:
-	case LU_UNKNOWN_SKU:
-		reply_short(telegram);
-		break;
-	case LU_RESERVATION_EXPIRED:
-		reply_state_phrase(telegram, PHRASE_HOLD_ENDED, NULL);
-		break;
-	case LU_RESERVATION_NOT_ACTIVE:
-		reply_state_phrase(telegram, telegram->press.action == PRESS_BUY ? PHRASE_HOLD_RELEASED : PHRASE_HOLD_BOUGHT,
-		                   NULL);
-		break;
-	case LU_UNKNOWN_RESERVATION:
-		reply_state_phrase(telegram, PHRASE_HOLD_UNKNOWN, NULL);
-		break;
-	case LU_TOO_MANY_HOLDS:
-		reply_phrase(telegram, PHRASE_TOO_MANY_HOLDS);
-		break;
-	default:
-		reply_phrase(telegram, PHRASE_TRY_AGAIN);
-	}
-}
-
-static void on_held(struct turn *turn)
-{
-	struct telegram *telegram = (struct telegram *)turn;
-	const struct verdict *verdict = &turn->call.operation.verdict;
-	if (turn->error) {
-		reply_refusal(telegram);
-		return;
-	}
-	int64_t left_us = verdict->reservation->expires_us - verdict->at_us;
-	struct phrase_words words = {.title = title_of(telegram, &telegram->product),
-	                             .pieces = verdict->reservation->lines[0].quantity,
-	                             .minutes = left_us / 60000000,
-	                             .time_us = verdict->reservation->expires_us};
-	struct json_writer w = message_open(telegram,
-	                                    phrase_text(turn->arena, telegram->language, PHRASE_HELD_FOR_YOU, &words));
-	struct press buy = {.action = PRESS_BUY, .hold = verdict->object_id, .product_id = telegram->product.id};
-	struct press release = {.action = PRESS_RELEASE, .hold = verdict->object_id, .product_id = telegram->product.id};
+	struct press buy = deal_end(&telegram->turn, PRESS_BUY, &telegram->product);
+	struct press release = deal_end(&telegram->turn, PRESS_RELEASE, &telegram->product);
+	struct json_writer w = message_open(telegram, text);
 	keyboard_open(&w);
 	json_array_open(&w);
 	put_phrase_button(&w, telegram, PHRASE_BUTTON_BUY, &buy);
@@ -302,48 +244,21 @@ static void on_held(struct turn *turn)
 	reply_send(telegram, &w);
 }
 
-static void on_bought(struct turn *turn)
+static void on_dealt(struct turn *turn)
 {
 	struct telegram *telegram = (struct telegram *)turn;
-	if (turn->error) {
-		reply_refusal(telegram);
+	struct phrase_words words = {.title = title_of(telegram, &telegram->product)};
+	enum phrase phrase = deal_phrase(turn, telegram->press.action, &words);
+	/* Its buttons are as good as before: in an alert, and the message stays. */
+	if (phrase == PHRASE_TRY_AGAIN || phrase == PHRASE_TOO_MANY_HOLDS) {
+		reply_phrase(telegram, phrase);
 		return;
 	}
-	struct phrase_words words = {.title = title_of(telegram, &telegram->product),
-	                             .pieces = turn->call.operation.verdict.checkout->lines[0].quantity};
-	reply_state_phrase(telegram, PHRASE_BOUGHT, &words);
-}
-
-static void on_released(struct turn *turn)
-{
-	struct telegram *telegram = (struct telegram *)turn;
-	if (turn->error)
-		reply_refusal(telegram);
+	struct text text = phrase_text(turn->arena, telegram->language, phrase, &words);
+	if (phrase == PHRASE_HELD_FOR_YOU)
+		reply_held(telegram, text);
 	else
-		reply_state_phrase(telegram, PHRASE_RELEASED, NULL);
-}
-
-static void press_hold(struct telegram *telegram)
-{
-	struct turn *turn = &telegram->turn;
-	const uint8_t *secret = inventory_secret(loop_of(turn->request)->inventory);
-	struct text offer = text_of(telegram->press.offer);
-	if (!offer_verify(secret, request_principal(turn->request)->id, offer)) {
-		reply_state_phrase(telegram, PHRASE_HOLD_UNKNOWN, NULL);
-		return;
-	}
-	struct operation *operation = turn_operation(turn, OPERATION_RESERVE);
-	operation->caller = arena_printf(turn->arena, "telegram:%lld", (long long)telegram->chat_id);
-	operation->lines = ARENA_NEW(turn->arena, struct line);
-	operation->lines[0] = (struct line){.sku = telegram->product.code, .quantity = 1};
-	operation->line_count = 1;
-	turn_operate(turn, arena_printf(turn->arena, "offer:%s", telegram->press.offer), on_held);
-}
-
-static void press_end(struct telegram *telegram, enum operation_kind kind, void (*on_done)(struct turn *turn))
-{
-	turn_operation(&telegram->turn, kind)->target = telegram->press.hold;
-	turn_operate(&telegram->turn, (struct text){0}, on_done);
+		reply_state(telegram, text);
 }
 
 /* The product is known: its title for the answer, its code for the hold. */
@@ -359,20 +274,11 @@ static void on_product(struct turn *turn)
 		return;
 	}
 	telegram->product = turn->products[0];
-	switch (telegram->press.action) {
-	case PRESS_HOLD:
-		press_hold(telegram);
-		break;
-	case PRESS_BUY:
-		press_end(telegram, OPERATION_COMMIT, on_bought);
-		break;
-	case PRESS_RELEASE:
-		press_end(telegram, OPERATION_RELEASE, on_released);
-		break;
-	case PRESS_CHECK:
+	if (telegram->press.action == PRESS_CHECK)
 		reply_products(telegram, &telegram->product, 1);
-		break;
-	}
+	else
+		deal_run(turn, &telegram->press, &telegram->product,
+		         arena_printf(turn->arena, "telegram:%lld", (long long)telegram->chat_id), on_dealt);
 }
 
 /* --- updates ---------------------------------------------------------------------------------------------------------- */

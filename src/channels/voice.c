@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "channels/deal.h"
 #include "http/auth.h"
 
 #define MATCHES_MAX 2
@@ -131,87 +132,20 @@ void voice_look_up(struct voice *voice, struct text code)
 
 /* --- holding and buying ----------------------------------------------------------------------------------------------- */
 
-static void say_refusal(struct voice *voice)
+static void on_dealt(struct turn *turn)
 {
-	const struct verdict *verdict = &voice->turn.call.operation.verdict;
+	struct voice *voice = (struct voice *)turn;
 	struct phrase_words words = {.title = spoken_title(voice, &voice->product)};
-	switch (voice->turn.error) {
-	case LU_INSUFFICIENT_STOCK:
-		words.time_us = verdict->shortage_count ? verdict->shortages[0].next_release_us : 0;
-		say_phrase(voice, words.time_us ? PHRASE_HELD_BY_OTHERS : PHRASE_SOLD_OUT, &words, PHRASE_ASK_ELSE);
-		break;
-	case LU_RESERVATION_EXPIRED:
-		say_phrase(voice, PHRASE_HOLD_ENDED, NULL, PHRASE_ASK_ELSE);
-		break;
-	case LU_RESERVATION_NOT_ACTIVE:
-		say_phrase(voice, voice->press.action == PRESS_BUY ? PHRASE_HOLD_RELEASED : PHRASE_HOLD_BOUGHT, NULL,
-		           PHRASE_ASK_ELSE);
-		break;
-	case LU_UNKNOWN_SKU:
-	case LU_UNKNOWN_RESERVATION:
-		say_phrase(voice, PHRASE_HOLD_UNKNOWN, NULL, PHRASE_ASK_ELSE);
-		break;
-	case LU_TOO_MANY_HOLDS:
-		say_phrase(voice, PHRASE_TOO_MANY_HOLDS, NULL, PHRASE_ASK_ELSE);
-		break;
-	default:
-		say_phrase(voice, PHRASE_TRY_AGAIN, NULL, PHRASE_COUNT);
+	enum phrase phrase = deal_phrase(turn, voice->press.action, &words), question = PHRASE_ASK_ELSE;
+	if (phrase == PHRASE_HELD_FOR_YOU) {
+		struct press buy = deal_end(turn, PRESS_BUY, &voice->product);
+		struct press release = deal_end(turn, PRESS_RELEASE, &voice->product);
+		expect(voice, &buy, &release);
+		question = PHRASE_ASK_BUY;
+	} else if (phrase == PHRASE_BOUGHT || phrase == PHRASE_TRY_AGAIN) {
+		question = PHRASE_COUNT;
 	}
-}
-
-static void on_held(struct turn *turn)
-{
-	struct voice *voice = (struct voice *)turn;
-	const struct verdict *verdict = &turn->call.operation.verdict;
-	if (turn->error) {
-		say_refusal(voice);
-		return;
-	}
-	struct press buy = {.action = PRESS_BUY, .hold = verdict->object_id, .product_id = voice->product.id};
-	struct press release = {.action = PRESS_RELEASE, .hold = verdict->object_id, .product_id = voice->product.id};
-	struct phrase_words words = {.title = spoken_title(voice, &voice->product),
-	                             .pieces = verdict->reservation->lines[0].quantity,
-	                             .minutes = (verdict->reservation->expires_us - verdict->at_us) / 60000000,
-	                             .time_us = verdict->reservation->expires_us};
-	expect(voice, &buy, &release);
-	say_phrase(voice, PHRASE_HELD_FOR_YOU, &words, PHRASE_ASK_BUY);
-}
-
-static void on_bought(struct turn *turn)
-{
-	struct voice *voice = (struct voice *)turn;
-	if (turn->error) {
-		say_refusal(voice);
-		return;
-	}
-	struct phrase_words words = {.title = spoken_title(voice, &voice->product),
-	                             .pieces = turn->call.operation.verdict.checkout->lines[0].quantity};
-	say_phrase(voice, PHRASE_BOUGHT, &words, PHRASE_COUNT);
-}
-
-static void on_released(struct turn *turn)
-{
-	struct voice *voice = (struct voice *)turn;
-	if (turn->error)
-		say_refusal(voice);
-	else
-		say_phrase(voice, PHRASE_RELEASED, NULL, PHRASE_ASK_ELSE);
-}
-
-static void hold(struct voice *voice)
-{
-	struct turn *turn = &voice->turn;
-	const uint8_t *secret = inventory_secret(loop_of(turn->request)->inventory);
-	if (!offer_verify(secret, request_principal(turn->request)->id, text_of(voice->press.offer))) {
-		say_phrase(voice, PHRASE_HOLD_UNKNOWN, NULL, PHRASE_ASK_ELSE);
-		return;
-	}
-	struct operation *operation = turn_operation(turn, OPERATION_RESERVE);
-	operation->caller = voice->caller;
-	operation->lines = ARENA_NEW(turn->arena, struct line);
-	operation->lines[0] = (struct line){.sku = voice->product.code, .quantity = 1};
-	operation->line_count = 1;
-	turn_operate(turn, arena_printf(turn->arena, "offer:%s", voice->press.offer), on_held);
+	say_phrase(voice, phrase, &words, question);
 }
 
 /* The product is known: its title for the answer, its code for the hold. */
@@ -223,22 +157,10 @@ static void on_product(struct turn *turn)
 		return;
 	}
 	voice->product = turn->products[0];
-	switch (voice->press.action) {
-	case PRESS_CHECK:
+	if (voice->press.action == PRESS_CHECK)
 		tell(voice, &voice->product);
-		break;
-	case PRESS_HOLD:
-		hold(voice);
-		break;
-	case PRESS_BUY:
-		turn_operation(turn, OPERATION_COMMIT)->target = voice->press.hold;
-		turn_operate(turn, (struct text){0}, on_bought);
-		break;
-	case PRESS_RELEASE:
-		turn_operation(turn, OPERATION_RELEASE)->target = voice->press.hold;
-		turn_operate(turn, (struct text){0}, on_released);
-		break;
-	}
+	else
+		deal_run(turn, &voice->press, &voice->product, voice->caller, on_dealt);
 }
 
 void voice_choose(struct voice *voice, struct text state, enum voice_choice choice)

@@ -1,0 +1,94 @@
+/* Deals. Happy path: offer → hold → its end. Failure modes: every refusal of the inventory has its phrase. */
+#include "channels/deal.h"
+
+#include "base/check.h"
+#include "base/text.h"
+#include "http/auth.h"
+
+#define US_PER_MINUTE 60000000
+
+static void hold(struct turn *turn, const struct press *press, const struct product *product, struct text caller,
+                 void (*on_done)(struct turn *turn))
+{
+	const uint8_t *secret = inventory_secret(loop_of(turn->request)->inventory);
+	if (!offer_verify(secret, request_principal(turn->request)->id, text_of(press->offer))) {
+		turn->error = LU_UNKNOWN_RESERVATION;
+		on_done(turn);
+		return;
+	}
+	struct operation *operation = turn_operation(turn, OPERATION_RESERVE);
+	operation->caller = caller;
+	operation->lines = ARENA_NEW(turn->arena, struct line);
+	operation->lines[0] = (struct line){.sku = product->code, .quantity = 1};
+	operation->line_count = 1;
+	turn_operate(turn, arena_printf(turn->arena, "offer:%s", press->offer), on_done);
+}
+
+void deal_run(struct turn *turn, const struct press *press, const struct product *product, struct text caller,
+              void (*on_done)(struct turn *turn))
+{
+	CHECK(press->action != PRESS_CHECK);
+	if (press->action == PRESS_HOLD) {
+		hold(turn, press, product, caller, on_done);
+		return;
+	}
+	/* A hold ends once, whoever asks how often: no key is needed. */
+	turn_operation(turn, press->action == PRESS_BUY ? OPERATION_COMMIT : OPERATION_RELEASE)->target = press->hold;
+	turn_operate(turn, (struct text){0}, on_done);
+}
+
+static enum phrase shortage_phrase(const struct verdict *verdict, struct phrase_words *words)
+{
+	if (!verdict->shortage_count)
+		return PHRASE_SOLD_OUT;
+	const struct shortage *shortage = verdict->shortages;
+	words->pieces = shortage->available;
+	words->time_us = shortage->next_release_us;
+	return words->pieces     ? PHRASE_TOO_FEW
+	       : !shortage->held ? PHRASE_SOLD_OUT
+	       : words->time_us  ? PHRASE_HELD_BY_OTHERS
+	                         : PHRASE_HELD_BY_OTHERS_NOW;
+}
+
+static enum phrase refusal_phrase(const struct turn *turn, enum press_action action, struct phrase_words *words)
+{
+	switch (turn->error) {
+	case LU_INSUFFICIENT_STOCK:
+	case LU_UNKNOWN_SKU:
+		return shortage_phrase(&turn->call.operation.verdict, words);
+	case LU_RESERVATION_EXPIRED:
+		return PHRASE_HOLD_ENDED;
+	case LU_RESERVATION_NOT_ACTIVE:
+		return action == PRESS_BUY ? PHRASE_HOLD_RELEASED : PHRASE_HOLD_BOUGHT;
+	case LU_UNKNOWN_RESERVATION:
+		return PHRASE_HOLD_UNKNOWN;
+	case LU_TOO_MANY_HOLDS:
+		return PHRASE_TOO_MANY_HOLDS;
+	default:
+		return PHRASE_TRY_AGAIN;
+	}
+}
+
+enum phrase deal_phrase(const struct turn *turn, enum press_action action, struct phrase_words *words)
+{
+	const struct verdict *verdict = &turn->call.operation.verdict;
+	if (turn->error)
+		return refusal_phrase(turn, action, words);
+	switch (action) {
+	case PRESS_HOLD:
+		words->pieces = verdict->reservation->lines[0].quantity;
+		words->minutes = (verdict->reservation->expires_us - verdict->at_us) / US_PER_MINUTE;
+		words->time_us = verdict->reservation->expires_us;
+		return PHRASE_HELD_FOR_YOU;
+	case PRESS_BUY:
+		words->pieces = verdict->checkout->lines[0].quantity;
+		return PHRASE_BOUGHT;
+	default:
+		return PHRASE_RELEASED;
+	}
+}
+
+struct press deal_end(const struct turn *turn, enum press_action action, const struct product *product)
+{
+	return (struct press){.action = action, .hold = turn->call.operation.verdict.object_id, .product_id = product->id};
+}
