@@ -9,12 +9,6 @@
 #include "api/handlers.h"
 #include "base/metrics.h"
 
-static void member_bool(struct json_writer *w, const char *key, bool value)
-{
-	json_key(w, key);
-	json_put_bool(w, value);
-}
-
 void health_get(struct request *request)
 {
 	request_reply(request, 200, "application/json", TEXT("{\"status\":\"ok\"}\n"));
@@ -33,16 +27,16 @@ void ready_get(struct request *request)
 	/* Without a lease every read costs PostgreSQL a query: true, but slower. Who configured no Redis wants it so. */
 	bool as_configured = status.lease || !status.redis_configured;
 	json_put_string(&w, status.database_reachable && as_configured ? "ok" : "degraded");
-	member_bool(&w, "database_reachable", status.database_reachable);
+	json_member_bool(&w, "database_reachable", status.database_reachable);
 	if (status.redis_configured) {
-		member_bool(&w, "redis_reachable", status.redis_reachable);
+		json_member_bool(&w, "redis_reachable", status.redis_reachable);
 	} else {
 		json_key(&w, "redis_reachable");
 		json_put_null(&w);
 	}
 	json_key(&w, "epoch");
 	json_put_string(&w, status.epoch);
-	member_bool(&w, "lease", status.lease);
+	json_member_bool(&w, "lease", status.lease);
 	json_key(&w, "queue_depth");
 	json_put_int(&w, status.queue_depth);
 	json_key(&w, "feed_lag_ms");

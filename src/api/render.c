@@ -12,53 +12,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-static void member_text(struct json_writer *w, const char *key, struct text text)
-{
-	json_key(w, key);
-	if (text.data)
-		json_put_text(w, text);
-	else
-		json_put_null(w);
-}
-
-static void member_string(struct json_writer *w, const char *key, const char *c_string)
-{
-	json_key(w, key);
-	json_put_string(w, c_string);
-}
-
-static void member_int(struct json_writer *w, const char *key, int64_t value)
-{
-	json_key(w, key);
-	json_put_int(w, value);
-}
-
-static void member_bool(struct json_writer *w, const char *key, bool value)
-{
-	json_key(w, key);
-	json_put_bool(w, value);
-}
-
-/* nil, 0: null. */
-static void member_id(struct json_writer *w, const char *key, const struct uuid *id)
-{
-	static const struct uuid nil;
-	json_key(w, key);
-	if (memcmp(id, &nil, sizeof nil))
-		json_put_uuid(w, id);
-	else
-		json_put_null(w);
-}
-
-static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
-{
-	json_key(w, key);
-	if (unix_us)
-		json_put_time(w, unix_us);
-	else
-		json_put_null(w);
-}
-
 /* --- availability: the hot path ----------------------------------------------------------------------------------- */
 
 void render_availability(struct json_writer *w, const struct lookup_item *item, const struct principal *principal)
@@ -71,22 +24,22 @@ void render_availability_open(struct json_writer *w, const struct lookup_item *i
 {
 	const struct figures *figures = &item->figures;
 	json_object_open(w);
-	member_text(w, "sku", item->sku);
+	json_member_text(w, "sku", item->sku);
 	if (!item->known) {
-		member_string(w, "status", "unknown");
+		json_member_string(w, "status", "unknown");
 		return;
 	}
-	member_string(w, "status", figures_in_stock(figures, principal) ? "in_stock" : "out_of_stock");
+	json_member_string(w, "status", figures_in_stock(figures, principal) ? "in_stock" : "out_of_stock");
 	json_key(w, "available");
 	if (figures->tracked)
 		json_put_int(w, figures_available(figures, principal));
 	else
 		json_put_null(w);
-	member_int(w, "held", figures->reserved);
-	member_bool(w, "tracked", figures->tracked);
-	member_int(w, "version", figures->version);
+	json_member_int(w, "held", figures->reserved);
+	json_member_bool(w, "tracked", figures->tracked);
+	json_member_int(w, "version", figures->version);
 	if (item->source == LOOKUP_STALE)
-		member_bool(w, "stale", true);
+		json_member_bool(w, "stale", true);
 }
 
 static char *put_digits(char *to, int64_t value)
@@ -141,24 +94,24 @@ static const char *checkout_status(const struct checkout *checkout)
 void render_checkout(struct json_writer *w, const struct checkout *checkout)
 {
 	json_object_open(w);
-	member_id(w, "id", &checkout->id);
-	member_string(w, "status", checkout_status(checkout));
+	json_member_uuid(w, "id", &checkout->id);
+	json_member_string(w, "status", checkout_status(checkout));
 	json_key(w, "lines");
 	json_array_open(w);
 	for (size_t i = 0; i < checkout->line_count; i++) {
 		const struct line *line = &checkout->lines[i];
 		json_object_open(w);
-		member_text(w, "sku", line->sku);
-		member_int(w, "quantity", line->quantity);
-		member_int(w, "cancelled", line->cancelled);
+		json_member_text(w, "sku", line->sku);
+		json_member_int(w, "quantity", line->quantity);
+		json_member_int(w, "cancelled", line->cancelled);
 		member_line_version(w, line);
 		json_object_close(w);
 	}
 	json_array_close(w);
-	member_text(w, "reference", checkout->reference);
-	member_id(w, "reservation_id", &checkout->reservation_id);
-	member_time(w, "created_at", checkout->created_us);
-	member_string(w, "channel", channel_name(checkout->channel));
+	json_member_text(w, "reference", checkout->reference);
+	json_member_uuid(w, "reservation_id", &checkout->reservation_id);
+	json_member_time(w, "created_at", checkout->created_us);
+	json_member_string(w, "channel", channel_name(checkout->channel));
 	json_object_close(w);
 }
 
@@ -195,66 +148,66 @@ void render_reservation(struct json_writer *w, const struct reservation *reserva
 {
 	enum reservation_state state = reservation_state_at(reservation, now_us);
 	json_object_open(w);
-	member_id(w, "id", &reservation->id);
-	member_string(w, "status", reservation_state_name(state));
-	member_time(w, "expires_at", reservation->expires_us);
+	json_member_uuid(w, "id", &reservation->id);
+	json_member_string(w, "status", reservation_state_name(state));
+	json_member_time(w, "expires_at", reservation->expires_us);
 	/* Rounded down: a promise of units is never longer than they are held. */
 	int64_t left_us = state == RESERVATION_ACTIVE ? reservation->expires_us - now_us : 0;
-	member_int(w, "expires_in_seconds", left_us / US_PER_S);
+	json_member_int(w, "expires_in_seconds", left_us / US_PER_S);
 	json_key(w, "lines");
 	json_array_open(w);
 	for (size_t i = 0; i < reservation->line_count; i++) {
 		const struct line *line = &reservation->lines[i];
 		json_object_open(w);
-		member_text(w, "sku", line->sku);
-		member_int(w, "quantity", line->quantity);
+		json_member_text(w, "sku", line->sku);
+		json_member_int(w, "quantity", line->quantity);
 		member_line_version(w, line);
 		json_object_close(w);
 	}
 	json_array_close(w);
-	member_text(w, "reference", reservation->reference);
-	member_id(w, "checkout_id", &reservation->checkout_id);
-	member_time(w, "created_at", reservation->created_us);
-	member_string(w, "channel", channel_name(reservation->channel));
+	json_member_text(w, "reference", reservation->reference);
+	json_member_uuid(w, "checkout_id", &reservation->checkout_id);
+	json_member_time(w, "created_at", reservation->created_us);
+	json_member_string(w, "channel", channel_name(reservation->channel));
 	json_object_close(w);
 }
 
 void render_order(struct json_writer *w, const struct order *order)
 {
 	json_object_open(w);
-	member_text(w, "number", order->number);
-	member_int(w, "version", order->version);
-	member_string(w, "status", order->line_count ? "completed" : "cancelled");
+	json_member_text(w, "number", order->number);
+	json_member_int(w, "version", order->version);
+	json_member_string(w, "status", order->line_count ? "completed" : "cancelled");
 	json_key(w, "lines");
 	json_array_open(w);
 	for (size_t i = 0; i < order->line_count; i++) {
 		json_object_open(w);
-		member_text(w, "sku", order->lines[i].sku);
-		member_int(w, "quantity", order->lines[i].quantity);
+		json_member_text(w, "sku", order->lines[i].sku);
+		json_member_int(w, "quantity", order->lines[i].quantity);
 		json_object_close(w);
 	}
 	json_array_close(w);
-	member_id(w, "id", &order->id);
-	member_time(w, "created_at", order->created_us);
-	member_time(w, "changed_at", order->changed_us);
-	member_string(w, "channel", channel_name(order->channel));
+	json_member_uuid(w, "id", &order->id);
+	json_member_time(w, "created_at", order->created_us);
+	json_member_time(w, "changed_at", order->changed_us);
+	json_member_string(w, "channel", channel_name(order->channel));
 	json_object_close(w);
 }
 
 void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal)
 {
 	json_object_open(w);
-	member_id(w, "id", &verdict->object_id);
+	json_member_uuid(w, "id", &verdict->object_id);
 	json_key(w, "lines");
 	json_array_open(w);
 	for (size_t i = 0; i < verdict->figures_count; i++) {
 		const struct figures *figures = &verdict->figures[i].figures;
 		json_object_open(w);
-		member_text(w, "sku", verdict->figures[i].sku);
-		member_int(w, "on_hand", figures->on_hand);
-		member_int(w, "reserved", figures->reserved);
-		member_int(w, "available", figures_available(figures, principal));
-		member_int(w, "version", figures->version);
+		json_member_text(w, "sku", verdict->figures[i].sku);
+		json_member_int(w, "on_hand", figures->on_hand);
+		json_member_int(w, "reserved", figures->reserved);
+		json_member_int(w, "available", figures_available(figures, principal));
+		json_member_int(w, "version", figures->version);
 		json_object_close(w);
 	}
 	json_array_close(w);
@@ -267,7 +220,7 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
                 const struct sku_names *names, const struct principal *principal)
 {
 	json_object_open(w);
-	member_text(w, "sku", code);
+	json_member_text(w, "sku", code);
 	if (titles_json.data) {
 		json_key(w, "titles");
 		json_put_raw(w, titles_json);
@@ -279,33 +232,33 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
 			json_put_text(w, names->names[i]);
 		json_array_close(w);
 	}
-	member_int(w, "on_hand", figures->on_hand);
-	member_int(w, "reserved", figures->reserved);
-	member_int(w, "safety_stock", figures->safety_stock);
-	member_bool(w, "tracked", figures->tracked);
+	json_member_int(w, "on_hand", figures->on_hand);
+	json_member_int(w, "reserved", figures->reserved);
+	json_member_int(w, "safety_stock", figures->safety_stock);
+	json_member_bool(w, "tracked", figures->tracked);
 	json_key(w, "available");
 	if (figures->tracked)
 		json_put_int(w, figures_available(figures, principal));
 	else
 		json_put_null(w);
-	member_int(w, "version", figures->version);
+	json_member_int(w, "version", figures->version);
 	json_object_close(w);
 }
 
 static void ledger_members(struct json_writer *w, const struct ledger_row *row)
 {
 	const struct ledger_entry *entry = &row->entry;
-	member_int(w, "version", entry->version);
-	member_string(w, "kind", ledger_kind_name(entry->kind));
-	member_int(w, "on_hand_delta", entry->on_hand_delta);
-	member_int(w, "reserved_delta", entry->reserved_delta);
-	member_int(w, "on_hand_after", entry->on_hand_after);
-	member_int(w, "reserved_after", entry->reserved_after);
-	member_string(w, "channel", channel_name(entry->channel));
-	member_text(w, "principal", row->principal);
-	member_text(w, "reference", entry->reference);
-	member_id(w, "operation_id", &entry->operation_id);
-	member_time(w, "at", row->at_us);
+	json_member_int(w, "version", entry->version);
+	json_member_string(w, "kind", ledger_kind_name(entry->kind));
+	json_member_int(w, "on_hand_delta", entry->on_hand_delta);
+	json_member_int(w, "reserved_delta", entry->reserved_delta);
+	json_member_int(w, "on_hand_after", entry->on_hand_after);
+	json_member_int(w, "reserved_after", entry->reserved_after);
+	json_member_string(w, "channel", channel_name(entry->channel));
+	json_member_text(w, "principal", row->principal);
+	json_member_text(w, "reference", entry->reference);
+	json_member_uuid(w, "operation_id", &entry->operation_id);
+	json_member_time(w, "at", row->at_us);
 }
 
 void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
@@ -318,7 +271,7 @@ void render_ledger_row(struct json_writer *w, const struct ledger_row *row)
 void render_change(struct json_writer *w, struct text sku, const struct ledger_row *row)
 {
 	json_object_open(w);
-	member_text(w, "sku", sku);
+	json_member_text(w, "sku", sku);
 	ledger_members(w, row);
 	json_object_close(w);
 }
@@ -435,28 +388,28 @@ struct text verdict_detail(struct arena *arena, const struct verdict *verdict)
 static void render_shortage(struct json_writer *w, enum lu_error error, const struct shortage *shortage)
 {
 	json_object_open(w);
-	member_text(w, "sku", shortage->sku);
+	json_member_text(w, "sku", shortage->sku);
 	switch (error) {
 	case LU_UNKNOWN_SKU:
-		member_int(w, "requested", shortage->requested);
+		json_member_int(w, "requested", shortage->requested);
 		break;
 	case LU_CHANGE_FROM_MISMATCH:
-		member_int(w, "change_from", shortage->requested);
-		member_int(w, "on_hand", shortage->available);
+		json_member_int(w, "change_from", shortage->requested);
+		json_member_int(w, "on_hand", shortage->available);
 		break;
 	case LU_EXCEEDS_SOLD:
-		member_int(w, "requested", shortage->requested);
-		member_int(w, "left", shortage->available);
+		json_member_int(w, "requested", shortage->requested);
+		json_member_int(w, "left", shortage->available);
 		break;
 	case LU_COUNT_OUT_OF_RANGE:
-		member_int(w, "requested", shortage->requested);
-		member_int(w, "on_hand", shortage->available);
+		json_member_int(w, "requested", shortage->requested);
+		json_member_int(w, "on_hand", shortage->available);
 		break;
 	default:
-		member_int(w, "requested", shortage->requested);
-		member_int(w, "available", shortage->available);
-		member_int(w, "held", shortage->held);
-		member_time(w, "next_release_at", shortage->next_release_us);
+		json_member_int(w, "requested", shortage->requested);
+		json_member_int(w, "available", shortage->available);
+		json_member_int(w, "held", shortage->held);
+		json_member_time(w, "next_release_at", shortage->next_release_us);
 	}
 	json_object_close(w);
 }

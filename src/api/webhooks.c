@@ -37,27 +37,9 @@ struct webhook_ask {
 
 /* --- showing --------------------------------------------------------------------------------------------------------- */
 
-static void member(struct json_writer *w, const char *key, struct text text)
-{
-	json_key(w, key);
-	if (text.data)
-		json_put_text(w, text);
-	else
-		json_put_null(w);
-}
-
-static void member_time(struct json_writer *w, const char *key, int64_t unix_us)
-{
-	json_key(w, key);
-	if (unix_us)
-		json_put_time(w, unix_us);
-	else
-		json_put_null(w);
-}
-
 static void render_subscription(struct json_writer *w, const struct webhook *webhook)
 {
-	member(w, "url", webhook->url);
+	json_member_text(w, "url", webhook->url);
 	json_key(w, "events");
 	json_array_open(w);
 	for (unsigned event = 1; event <= WEBHOOK_EVENTS_ALL; event *= 2)
@@ -83,14 +65,14 @@ static void render_webhook(struct json_writer *w, const struct webhook *webhook,
 	render_subscription(w, webhook);
 	json_key(w, "status");
 	json_put_string(w, webhook->disabled.data ? "disabled" : webhook->failing_since_us ? "failing" : "active");
-	member(w, "disabled_because", webhook->disabled);
-	member(w, "last_error", webhook->last_error);
+	json_member_text(w, "disabled_because", webhook->disabled);
+	json_member_text(w, "last_error", webhook->last_error);
 	json_key(w, "attempts");
 	json_put_int(w, webhook->attempts);
-	member_time(w, "failing_since", webhook->failing_since_us);
-	member_time(w, "next_attempt_at", webhook->next_attempt_us);
-	member_time(w, "delivered_at", webhook->delivered_us);
-	member_time(w, "created_at", webhook->created_us);
+	json_member_time(w, "failing_since", webhook->failing_since_us);
+	json_member_time(w, "next_attempt_at", webhook->next_attempt_us);
+	json_member_time(w, "delivered_at", webhook->delivered_us);
+	json_member_time(w, "created_at", webhook->created_us);
 	if (secret) {
 		json_key(w, "secret");
 		json_put_string(w, secret);
@@ -167,11 +149,11 @@ static void on_failures(struct ask *ask)
 	for (size_t i = 0; i < count; i++) {
 		const struct webhook_failure *failure = &asked->failures[i];
 		json_object_open(&w);
-		member(&w, "message_id", failure->message);
-		member_time(&w, "at", failure->at_us);
+		json_member_text(&w, "message_id", failure->message);
+		json_member_time(&w, "at", failure->at_us);
 		json_key(&w, "attempts");
 		json_put_int(&w, failure->attempts);
-		member(&w, "error", failure->error);
+		json_member_text(&w, "error", failure->error);
 		json_key(&w, "body");
 		json_put_raw(&w, failure->body); /* as we made it */
 		json_object_close(&w);

@@ -289,3 +289,48 @@ void json_put_raw(struct json_writer *w, struct text json)
 		to = put(to, json.data, json.size);
 	end(w, to, true);
 }
+
+void json_member_text(struct json_writer *w, const char *key, struct text text)
+{
+	json_key(w, key);
+	if (text.data)
+		json_put_text(w, text);
+	else
+		json_put_null(w);
+}
+
+void json_member_string(struct json_writer *w, const char *key, const char *c_string)
+{
+	json_key(w, key);
+	json_put_string(w, c_string);
+}
+
+void json_member_int(struct json_writer *w, const char *key, int64_t value)
+{
+	json_key(w, key);
+	json_put_int(w, value);
+}
+
+void json_member_bool(struct json_writer *w, const char *key, bool value)
+{
+	json_key(w, key);
+	json_put_bool(w, value);
+}
+
+void json_member_uuid(struct json_writer *w, const char *key, const struct uuid *id)
+{
+	json_key(w, key);
+	if (uuid_is_nil(id))
+		json_put_null(w);
+	else
+		json_put_uuid(w, id);
+}
+
+void json_member_time(struct json_writer *w, const char *key, int64_t unix_us)
+{
+	json_key(w, key);
+	if (unix_us)
+		json_put_time(w, unix_us);
+	else
+		json_put_null(w);
+}

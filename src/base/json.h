@@ -42,6 +42,13 @@ void json_put_null(struct json_writer *w);
 void json_put_uuid(struct json_writer *w, const struct uuid *id);
 /* Microseconds since 1970 as "2026-11-29T13:45:00.123Z". */
 void json_put_time(struct json_writer *w, int64_t unix_us);
+/* A member: the key, then its value. null: a text with data NULL, a nil id, a time of 0. */
+void json_member_text(struct json_writer *w, const char *key, struct text text);
+void json_member_string(struct json_writer *w, const char *key, const char *c_string);
+void json_member_int(struct json_writer *w, const char *key, int64_t value);
+void json_member_bool(struct json_writer *w, const char *key, bool value);
+void json_member_uuid(struct json_writer *w, const char *key, const struct uuid *id);
+void json_member_time(struct json_writer *w, const char *key, int64_t unix_us);
 /* Bytes that already are JSON. */
 void json_put_raw(struct json_writer *w, struct text json);
 

@@ -99,18 +99,6 @@ static const struct tool tools[] = {
      true, true, SCOPE_SELL, false, buy},
 };
 
-static void put_string(struct json_writer *w, const char *key, const char *value)
-{
-	json_key(w, key);
-	json_put_string(w, value);
-}
-
-static void put_bool(struct json_writer *w, const char *key, bool value)
-{
-	json_key(w, key);
-	json_put_bool(w, value);
-}
-
 void mcp_tools_list(struct json_writer *w)
 {
 	json_key(w, "tools");
@@ -118,19 +106,19 @@ void mcp_tools_list(struct json_writer *w)
 	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
 		const struct tool *tool = tools + i;
 		json_object_open(w);
-		put_string(w, "name", tool->name);
-		put_string(w, "title", tool->title);
-		put_string(w, "description", tool->description);
+		json_member_string(w, "name", tool->name);
+		json_member_string(w, "title", tool->title);
+		json_member_string(w, "description", tool->description);
 		json_key(w, "inputSchema");
 		json_put_raw(w, text_of(tool->input));
 		json_key(w, "outputSchema");
 		json_put_raw(w, text_of(tool->output));
 		json_key(w, "annotations");
 		json_object_open(w);
-		put_bool(w, "readOnlyHint", !tool->writes);
-		put_bool(w, "destructiveHint", false);
-		put_bool(w, "idempotentHint", tool->repeatable);
-		put_bool(w, "openWorldHint", false);
+		json_member_bool(w, "readOnlyHint", !tool->writes);
+		json_member_bool(w, "destructiveHint", false);
+		json_member_bool(w, "idempotentHint", tool->repeatable);
+		json_member_bool(w, "openWorldHint", false);
 		json_object_close(w);
 		json_object_close(w);
 	}
@@ -146,7 +134,7 @@ static struct json_writer content_open(struct mcp *mcp, struct text text)
 	json_key(&w, "content");
 	json_array_open(&w);
 	json_object_open(&w);
-	put_string(&w, "type", "text");
+	json_member_string(&w, "type", "text");
 	json_key(&w, "text");
 	json_put_text(&w, text);
 	json_object_close(&w);
@@ -160,7 +148,7 @@ static void reply_structured(struct mcp *mcp, struct text structured)
 	struct json_writer w = content_open(mcp, structured);
 	json_key(&w, "structuredContent");
 	json_put_raw(&w, structured);
-	put_bool(&w, "isError", false);
+	json_member_bool(&w, "isError", false);
 	mcp_result_send(mcp, &w);
 }
 
@@ -168,7 +156,7 @@ static void reply_structured(struct mcp *mcp, struct text structured)
 static void reply_fault_text(struct mcp *mcp, struct text sentence)
 {
 	struct json_writer w = content_open(mcp, sentence);
-	put_bool(&w, "isError", true);
+	json_member_bool(&w, "isError", true);
 	mcp_result_send(mcp, &w);
 }
 
@@ -257,7 +245,7 @@ static void on_checked(struct turn *turn)
 	json_array_close(&w);
 	char offer[OFFER_BYTES + 1];
 	offer_mint(inventory_secret(loop_of(turn->request)->inventory), principal->id, offer);
-	put_string(&w, "offer_id", offer);
+	json_member_string(&w, "offer_id", offer);
 	json_key(&w, "as_of");
 	json_put_time(&w, clock_unix_us());
 	structured_send(mcp, &w);
@@ -297,9 +285,9 @@ static void on_held(struct turn *turn)
 	}
 	struct buffer buffer = {0};
 	struct json_writer w = structured_open(&buffer);
-	put_bool(&w, "granted", !turn->error);
+	json_member_bool(&w, "granted", !turn->error);
 	if (turn->error) {
-		put_string(&w, "code", lu_error_code(turn->error));
+		json_member_string(&w, "code", lu_error_code(turn->error));
 		render_shortages(&w, verdict);
 	} else {
 		json_key(&w, "hold_id");
@@ -347,9 +335,9 @@ static void reply_end(struct mcp *mcp, const char *done)
 	}
 	struct buffer buffer = {0};
 	struct json_writer w = structured_open(&buffer);
-	put_bool(&w, done, !turn->error);
+	json_member_bool(&w, done, !turn->error);
 	if (turn->error)
-		put_string(&w, "code", lu_error_code(turn->error));
+		json_member_string(&w, "code", lu_error_code(turn->error));
 	else if (turn->call.operation.kind == OPERATION_COMMIT) {
 		json_key(&w, "checkout_id");
 		json_put_uuid(&w, &turn->call.operation.verdict.checkout->id);

@@ -201,27 +201,21 @@ static void print_report(const struct run *run, const struct replay_channel *all
 		printf("the clients saw no promise broken\n");
 }
 
-static void put_int(struct json_writer *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_put_int(json, value);
-}
-
 static void channel_json(const struct run *run, struct json_writer *json, const char *name,
                          const struct replay_channel *c)
 {
 	json_object_open(json);
 	json_key(json, "channel");
 	json_put_string(json, name);
-	put_int(json, "carts", c->carts);
-	put_int(json, "sold", c->sold);
-	put_int(json, "refused", c->refused);
-	put_int(json, "retried", c->retried);
-	put_int(json, "expired", c->expired);
-	put_int(json, "units", c->units);
-	put_int(json, "p50_us", histogram_percentile(&c->latency, 50));
-	put_int(json, "p99_us", histogram_percentile(&c->latency, 99));
-	put_int(json, "carts_per_s", (int64_t)per_second(run, c->carts));
+	json_member_int(json, "carts", c->carts);
+	json_member_int(json, "sold", c->sold);
+	json_member_int(json, "refused", c->refused);
+	json_member_int(json, "retried", c->retried);
+	json_member_int(json, "expired", c->expired);
+	json_member_int(json, "units", c->units);
+	json_member_int(json, "p50_us", histogram_percentile(&c->latency, 50));
+	json_member_int(json, "p99_us", histogram_percentile(&c->latency, 99));
+	json_member_int(json, "carts_per_s", (int64_t)per_second(run, c->carts));
 	json_object_close(json);
 }
 
@@ -234,13 +228,13 @@ static void report_json(const struct run *run, const struct replay_channel *all,
 	json_object_open(&json);
 	json_key(&json, "kept");
 	json_put_bool(&json, kept);
-	put_int(&json, "lines", run->book.line_count);
-	put_int(&json, "merged", run->book.merged_count);
-	put_int(&json, "skus", (int64_t)run->book.sku_count);
-	put_int(&json, "orders", (int64_t)run->book.order_count);
-	put_int(&json, "left_out", (int64_t)run->book.skip_count);
-	put_int(&json, "clients", run->options.clients);
-	put_int(&json, "elapsed_ms", replay->play_ns / NS_PER_MS);
+	json_member_int(&json, "lines", run->book.line_count);
+	json_member_int(&json, "merged", run->book.merged_count);
+	json_member_int(&json, "skus", (int64_t)run->book.sku_count);
+	json_member_int(&json, "orders", (int64_t)run->book.order_count);
+	json_member_int(&json, "left_out", (int64_t)run->book.skip_count);
+	json_member_int(&json, "clients", run->options.clients);
+	json_member_int(&json, "elapsed_ms", replay->play_ns / NS_PER_MS);
 	json_key(&json, "channels");
 	json_array_open(&json);
 	for (int c = 0; c < REPLAY_CHANNELS; c++)
@@ -248,17 +242,17 @@ static void report_json(const struct run *run, const struct replay_channel *all,
 	json_array_close(&json);
 	json_key(&json, "all");
 	channel_json(run, &json, "all", all);
-	put_int(&json, "cancellations", n->cancellations);
-	put_int(&json, "restocked_units", n->restocked_units);
-	put_int(&json, "nothing_to_restock", n->nothing_to_restock);
-	put_int(&json, "write_offs", n->write_offs);
-	put_int(&json, "written_off_units", n->written_off_units);
-	put_int(&json, "write_offs_refused", n->write_offs_refused);
-	put_int(&json, "calls", n->calls);
-	put_int(&json, "reads", n->reads);
-	put_int(&json, "repeats", n->repeats);
-	put_int(&json, "replays", n->replays);
-	put_int(&json, "violations", replay->violations);
+	json_member_int(&json, "cancellations", n->cancellations);
+	json_member_int(&json, "restocked_units", n->restocked_units);
+	json_member_int(&json, "nothing_to_restock", n->nothing_to_restock);
+	json_member_int(&json, "write_offs", n->write_offs);
+	json_member_int(&json, "written_off_units", n->written_off_units);
+	json_member_int(&json, "write_offs_refused", n->write_offs_refused);
+	json_member_int(&json, "calls", n->calls);
+	json_member_int(&json, "reads", n->reads);
+	json_member_int(&json, "repeats", n->repeats);
+	json_member_int(&json, "replays", n->replays);
+	json_member_int(&json, "violations", replay->violations);
 	json_key(&json, "violation");
 	json_array_open(&json);
 	for (int64_t i = 0; i < replay->violations && i < REPLAY_VIOLATIONS_SHOWN; i++)

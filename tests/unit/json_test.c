@@ -219,6 +219,26 @@ static void ids_and_times_are_strings(void **state)
 		"\"0123abcd-4567-89ab-cdef-0123456789ab\"]");
 }
 
+static void a_member_that_is_not_there_is_null(void **state)
+{
+	struct json_writer w = json_writer(&out);
+	const struct uuid nil = {{0}}, id = {{1}};
+	json_object_open(&w);
+	json_member_text(&w, "a", (struct text){0});
+	json_member_text(&w, "b", TEXT(""));
+	json_member_string(&w, "c", "x");
+	json_member_int(&w, "d", 0);
+	json_member_bool(&w, "e", false);
+	json_member_uuid(&w, "f", &nil);
+	json_member_uuid(&w, "g", &id);
+	json_member_time(&w, "h", 0);
+	json_member_time(&w, "i", 1000);
+	json_object_close(&w);
+	assert_written(
+		"{\"a\":null,\"b\":\"\",\"c\":\"x\",\"d\":0,\"e\":false,\"f\":null,"
+		"\"g\":\"01000000-0000-0000-0000-000000000000\",\"h\":null,\"i\":\"1970-01-01T00:00:00.001Z\"}");
+}
+
 static void escapes_are_the_short_ones_where_there_are(void **state)
 {
 	struct json_writer w = json_writer(&out);
@@ -284,6 +304,7 @@ int main(void)
 		cmocka_unit_test(a_string_is_counted),
 		cmocka_unit_test_setup_teardown(commas_stand_where_they_belong, open_out, close_out),
 		cmocka_unit_test_setup_teardown(ids_and_times_are_strings, open_out, close_out),
+		cmocka_unit_test_setup_teardown(a_member_that_is_not_there_is_null, open_out, close_out),
 		cmocka_unit_test_setup_teardown(escapes_are_the_short_ones_where_there_are, open_out, close_out),
 		cmocka_unit_test_setup_teardown(every_text_is_read_back_as_it_was, open_out, close_out),
 		cmocka_unit_test_setup_teardown(a_text_of_nothing_but_escapes_finds_room, open_out, close_out),
