@@ -93,6 +93,15 @@ struct race_result {
 
 /* --- caches and drift ------------------------------------------------------------------------------------------------- */
 
+#define RACE_CACHE_STEPS_MAX 8
+
+/* One step of the interleaving that shows a cache's fault: one unit, sold once, and looked at. */
+struct race_cache_step {
+	const char *who; /* static: "till", "page", "bot" … */
+	char said[120];  /* "looks: not cached, PostgreSQL says 1" */
+	bool wrong;      /* it shows, or sells, what is gone */
+};
+
 /* One way to keep a cache in front of the stock, read while it is sold. */
 struct race_cache {
 	const char *name; /* static: "ttl-only", "del-before-commit", "del-after-commit", "lagging-copy", "channel-counter",
@@ -101,9 +110,15 @@ struct race_cache {
 	bool must_hold;   /* false: a control */
 	bool raced;       /* false: why_not says why there are no figures */
 	char why_not[200]; /* a sentence */
-	int64_t writes;    /* sales answered */
+	/* First exactly, step by step; any step `wrong`: it cannot be trusted, however rarely the load meets it. */
+	struct race_cache_step steps[RACE_CACHE_STEPS_MAX];
+	size_t step_count;
+	/* Then under a short random load. */
+	int64_t writes; /* sales answered */
 	int64_t reads;
 	int64_t stale;         /* reads that showed an older figure than one answered before they began */
+	int64_t gone_back;     /* reads that showed an older figure than a read which had ended before they began */
+	int64_t oversold;      /* units sold beyond what there was, steps and load together */
 	double stale_ms_max;   /* how long after that answer the oldest of them was still shown */
 	double p50_ms, p99_ms; /* of a read */
 };
@@ -158,6 +173,8 @@ bool race_drift_run(struct race *race) LU_MUST_CHECK;
 
 /* The row with the most sales per second that must hold and did, at this workload and number of buyers; NULL: none. */
 const struct race_result *race_cheapest(const struct race *race, const char *workload, int buyers);
+/* Nothing stale, nothing gone back, nothing oversold, no step wrong. */
+bool race_cache_holds(const struct race_cache *cache);
 /* Did all that must hold, hold? In the timeline, the sweep and the caches. */
 bool race_holds(const struct race *race);
 /* One sentence about a strategy, "one conditional UPDATE, the number of its rows tells"; NULL: no such strategy. */
