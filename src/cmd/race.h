@@ -39,8 +39,9 @@ struct race_options {
 /* A schema of a random name in the user's database; a comment on it says who made it, so that one of a dead run is
  * recognised. Everything that is not lastunit's own lies in it. */
 struct race_scratch {
+	struct pg *owner;    /* made it, drops it, and holds the lock that says it is alive; main thread */
 	char schema[40];     /* "lastunit_race_1f0a…": letters, digits and underscores; "": none */
-	char leftovers[512]; /* scratch schemas and databases of runs that are dead, for the reader to drop; "": none */
+	char leftovers[512]; /* the statements that drop what runs that died have left; "": nothing */
 };
 
 /* The `lastunit serve` that is raced against. */
@@ -162,8 +163,10 @@ struct race {
 /* SIGINT or SIGTERM came: every loop ends soon, and what was made is dropped. */
 bool race_stopping(void);
 
-/* A session in the scratch schema (search_path), deadlined like all of ours; NULL with race->why. Main thread. */
+/* A session of its own in the scratch schema (search_path; READ COMMITTED unless BEGIN says otherwise), deadlined like all
+ * of ours. NULL with a sentence. The first: main thread, race->why. The second: any thread. */
 struct pg *race_session(struct race *race) LU_MUST_CHECK;
+struct pg *race_session_open(const struct race *race, char why[512]) LU_MUST_CHECK;
 
 bool race_timelines_run(struct race *race) LU_MUST_CHECK;
 bool race_sweep_run(struct race *race) LU_MUST_CHECK;
