@@ -107,8 +107,9 @@ void checkout_insert_send(struct pg *pg, struct arena *arena, struct checkout *c
 		" SELECT u.id, u.created_at, u.principal_id, u.reservation_id, u.channel, u.reference,"
 		" ($9)[u.first:u.last], ($10)[u.first:u.last], ($11)[u.first:u.last], ($12)[u.first:u.last],"
 		" ($13)[u.first:u.last]"
-		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) AS u(id, created_at, principal_id, reservation_id, channel,"
-		" reference, first, last)",
+		" FROM (SELECT unnest($1) AS id, unnest($2) AS created_at, unnest($3) AS principal_id,"
+		" unnest($4) AS reservation_id, unnest($5) AS channel, unnest($6) AS reference, unnest($7) AS first,"
+		" unnest($8) AS last) u",
 	};
 	struct flat_lines flat;
 	const struct checkout *copies = gathered(arena, rows, count, &flat);

@@ -18,7 +18,7 @@ void idempotency_read_send(struct pg *pg, struct arena *arena, const int64_t *pr
 	static const struct pg_statement statement = {
 		"idempotency_read",
 		"SELECT i.principal_id, i.key, i.fingerprint, i.kind, i.status, i.object_id, i.at, i.expires_at, i.detail"
-		" FROM unnest($1, $2) AS u(principal_id, key), LATERAL (SELECT * FROM idempotency k"
+		" FROM (SELECT unnest($1) AS principal_id, unnest($2) AS key) u, LATERAL (SELECT * FROM idempotency k"
 		" WHERE k.principal_id = u.principal_id AND k.key = u.key OFFSET 0) i",
 	};
 	struct pg_params p;
@@ -59,9 +59,8 @@ void idempotency_insert_send(struct pg *pg, struct arena *arena, const struct id
 	static const struct pg_statement statement = {
 		"idempotency_insert",
 		"INSERT INTO idempotency (principal_id, key, fingerprint, kind, status, object_id, at, expires_at, detail)"
-		" SELECT u.principal_id, u.key, u.fingerprint, u.kind, u.status, u.object_id, u.at, u.expires_at,"
-		" u.detail::json FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) WITH ORDINALITY AS u(principal_id, key,"
-		" fingerprint, kind, status, object_id, at, expires_at, detail, n) ORDER BY u.n",
+		" SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),"
+		" unnest($9)::json",
 	};
 	struct text *fingerprints = ARENA_ARRAY(arena, count, struct text);
 	for (size_t i = 0; i < count; i++)

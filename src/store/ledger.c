@@ -14,10 +14,8 @@ void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_
 		"ledger_insert",
 		"INSERT INTO ledger (sku_id, version, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
 		" principal_id, operation_id, reference, kind, channel)"
-		" SELECT u.sku_id, u.version, u.on_hand_delta, u.reserved_delta, u.on_hand_after, u.reserved_after,"
-		" nullif(u.principal_id, 0), u.operation_id, u.reference, u.kind, u.channel"
-		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(sku_id, version, on_hand_delta,"
-		" reserved_delta, on_hand_after, reserved_after, principal_id, operation_id, reference, kind, channel)",
+		" SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), nullif(unnest($7), 0),"
+		" unnest($8), unnest($9), unnest($10), unnest($11)",
 	};
 	int16_t *kinds = ARENA_ARRAY(arena, count, int16_t), *channels = ARENA_ARRAY(arena, count, int16_t);
 	for (size_t i = 0; i < count; i++) {

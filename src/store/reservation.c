@@ -98,8 +98,9 @@ static void insert_rows(struct pg *pg, struct arena *arena, const struct reserva
 		" reference, sku_ids, quantities, counted, versions)"
 		" SELECT u.id, u.created_at, u.expires_at, u.ended_at, u.principal_id, u.checkout_id, u.channel, u.state,"
 		" u.reference, ($12)[u.first:u.last], ($13)[u.first:u.last], ($14)[u.first:u.last], ($15)[u.first:u.last]"
-		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS u(id, created_at, expires_at, ended_at,"
-		" principal_id, checkout_id, channel, state, reference, first, last)",
+		" FROM (SELECT unnest($1) AS id, unnest($2) AS created_at, unnest($3) AS expires_at, unnest($4) AS ended_at,"
+		" unnest($5) AS principal_id, unnest($6) AS checkout_id, unnest($7) AS channel, unnest($8) AS state,"
+		" unnest($9) AS reference, unnest($10) AS first, unnest($11) AS last) u",
 	};
 	size_t line_count = 0;
 	for (size_t i = 0; i < count; i++)
@@ -142,7 +143,7 @@ static void insert_holds(struct pg *pg, struct arena *arena, const struct reserv
 	static const struct pg_statement statement = {
 		"hold_insert",
 		"INSERT INTO hold (reservation_id, expires_at, sku_id, quantity, counted, principal_id, caller)"
-		" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)",
+		" SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7)",
 	};
 	size_t hold_count = 0;
 	for (size_t i = 0; i < count; i++)
