@@ -66,7 +66,7 @@ FUZZ  := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/fuzz/*_fu
 FUZZL := $(patsubst tests/%.c,$(BUILD)/tests/%.o,$(filter-out %_fuzz.c tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 TESTS += $(FUZZ:%_fuzz=%_test)
 BENCH := $(patsubst tests/%.c,$(BUILD)/tests/%,$(sort $(wildcard tests/bench/*_bench.c)))
-EMBED := $(sort $(wildcard src/channels/page/* lua/*.lua sql/*.sql sql/*.csv src/api/*.json))
+EMBED := $(sort $(wildcard src/channels/page/* src/cmd/*.css lua/*.lua sql/*.sql sql/*.csv src/api/*.json))
 
 .PHONY: all
 all: $(BIN) $(if $(SAN)$(filter-out build/%,$(BIN))$(filter clang%,$(CC)),,build/lastunit)   ## build the binary: build/lastunit
