@@ -67,5 +67,6 @@ int cmd_status(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 int cmd_flush(int argc, char **argv);
 int cmd_scenario(int argc, char **argv);
+int cmd_race(int argc, char **argv);
 
 #endif

@@ -17,6 +17,8 @@
 #ifndef CMD_RACE_H
 #define CMD_RACE_H
 
+#include <sys/types.h>
+
 #include "base/arena.h"
 #include "cmd/cmd.h"
 #include "cmd/progress.h"
@@ -49,6 +51,8 @@ struct race_service {
 	bool there;
 	char why_not[512]; /* a sentence, when it is not there */
 	bool own;          /* a child of ours on a scratch database, on redis_url if one was given */
+	bool made_role;    /* own: the role lastunit_service was not there before */
+	pid_t pid;         /* own: of the child; 0: none */
 	char url[300], key[201];
 	char database[40];       /* own: the scratch database */
 	char database_url[2000]; /* own: its owner's */
@@ -126,7 +130,7 @@ struct race_cache {
 
 /* Holds that nobody ends, 30 % of all, with and without a TTL: what is left to sell drifts from what is there. */
 struct race_drift_point {
-	double at_s;            /* since the start */
+	double at_s;            /* since the start, by the shop's own clock: an hour is played in a second */
 	int64_t held_by_nobody; /* units under holds whose buyer has gone */
 	int64_t available;      /* what the shop says it can sell */
 	int64_t sold;
@@ -178,7 +182,7 @@ bool race_drift_run(struct race *race) LU_MUST_CHECK;
 const struct race_result *race_cheapest(const struct race *race, const char *workload, int buyers);
 /* Nothing stale, nothing gone back, nothing oversold, no step wrong. */
 bool race_cache_holds(const struct race_cache *cache);
-/* Did all that must hold, hold? In the timeline, the sweep and the caches. */
+/* Did all that must hold, hold? In the timeline, where every control must fail, in the sweep and in the caches. */
 bool race_holds(const struct race *race);
 /* One sentence about a strategy, "one conditional UPDATE, the number of its rows tells"; NULL: no such strategy. */
 const char *race_strategy_does(const char *strategy);

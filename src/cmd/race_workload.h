@@ -1,0 +1,31 @@
+/* What is bought in the sweep, and by how many. Tables and sums; no state. */
+#ifndef CMD_RACE_WORKLOAD_H
+#define CMD_RACE_WORKLOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/race_strategy.h"
+
+/* `slots` SKUs are on sale at a time. Where one is sold out its buyers go on to the slot's next generation, another SKU
+ * with as many units: last units come all the time, and no buyer waits for another. */
+struct race_workload {
+	const char *name, *title;
+	unsigned bit; /* enum race_workload_bit: which strategies take part */
+	int slots, lines;
+	int64_t units;             /* of each SKU */
+	int64_t generations_per_s; /* more than any strategy sells out */
+};
+
+extern const struct race_workload race_workloads[];
+extern const size_t race_workload_count;
+
+/* "hot" -> "one hot SKU". */
+const char *race_workload_title(const char *name);
+int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms);
+
+#define RACE_LEVELS_MAX 4
+/* 1, 8 and 64 as far as they are below `buyers_max`, and that. Returns how many. */
+int race_levels(int64_t buyers_max, int ret_levels[RACE_LEVELS_MAX]);
+
+#endif
