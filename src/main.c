@@ -38,6 +38,7 @@ static const struct subcommand subcommands[] = {
 	{"flush", cmd_flush, "close the cache epoch by hand"},
 	{"replay", cmd_replay, "sell a file of real orders through every channel at once"},
 	{"scenario", cmd_scenario, "play race scenarios against a running service"},
+	{"race", cmd_race, "every textbook answer to the lost update on your PostgreSQL, beside ours"},
 };
 #define SUBCOMMAND_COUNT (sizeof subcommands / sizeof subcommands[0])
 

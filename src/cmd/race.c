@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cache/redis.h"
 #include "cmd/race_place.h"
+#include "cmd/race_workload.h"
 
 static const struct manual manual = {
 	.name = "race",
@@ -69,6 +70,10 @@ static int check_options(const struct race_options *options)
 		return cmd_fail(&manual, EXIT_USAGE, "--url is http://HOST:PORT");
 	if (*options->url && !*options->key)
 		return cmd_fail(&manual, EXIT_USAGE, "--url needs --key, with the scopes read, sell and stock");
+	if (*options->strategy && !race_strategy_does(options->strategy))
+		return cmd_fail(&manual, EXIT_USAGE, "--strategy: there is no \"%s\"", options->strategy);
+	if (*options->workload && !race_workload_title(options->workload))
+		return cmd_fail(&manual, EXIT_USAGE, "--workload is hot, spread, carts or once");
 	return CMD_GO_ON;
 }
 
@@ -76,7 +81,8 @@ static int check_options(const struct race_options *options)
 static void keep_options(struct race *race)
 {
 	const char **texts[] = {&race->options.database_url, &race->options.redis_url, &race->options.url,
-	                        &race->options.key, &race->options.html};
+	                        &race->options.key,          &race->options.strategy,  &race->options.workload,
+	                        &race->options.html};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = arena_text(&race->arena, text_of(*texts[i])).data;
 }
@@ -143,6 +149,8 @@ int cmd_race(int argc, char **argv)
 	     &o->buyers_max},
 		{"run-ms", CONFIG_INT, "1000", 10, 60000, "ms", "how long each strategy sells at each point of the sweep",
 	     &o->run_ms},
+		{"strategy", CONFIG_STRING, "", 0, 40, "", "only this one, by its name in the tables", &o->strategy},
+		{"workload", CONFIG_STRING, "", 0, 40, "", "only this one: hot, spread, carts or once", &o->workload},
 		{"caches", CONFIG_BOOL, "1", 0, 1, "", "race caches and holds, too", &o->caches},
 		{"seed", CONFIG_INT, "1", 0, INT32_MAX, "", "of the carts that are drawn", &o->seed},
 		{"html", CONFIG_STRING, "", 0, 4000, "FILE", "write a report with plots, in one file", &o->html},

@@ -27,11 +27,12 @@ struct race_options {
 	const char *database_url; /* required */
 	const char *redis_url;    /* "": caches are not raced */
 	int64_t redis_timeout_ms;
-	const char *url, *key; /* of a running service to race against; "": one of our own */
-	int64_t buyers_max;    /* the sweep's greatest number of buyers */
-	int64_t run_ms;        /* how long each strategy sells at each point of the sweep */
-	int64_t seed;          /* of the carts that are drawn; the same seed draws the same */
-	const char *html;      /* file to write the report to; "": none */
+	const char *url, *key;           /* of a running service to race against; "": one of our own */
+	int64_t buyers_max;              /* the sweep's greatest number of buyers */
+	int64_t run_ms;                  /* how long each strategy sells at each point of the sweep */
+	int64_t seed;                    /* of the carts that are drawn; the same seed draws the same */
+	const char *strategy, *workload; /* only this one; "": all */
+	const char *html;                /* file to write the report to; "": none */
 	bool json;
 	bool caches; /* false: neither caches nor drift */
 };

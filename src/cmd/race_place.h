@@ -28,6 +28,9 @@ bool race_scratch_look_customers(struct race *race, int64_t customers, struct ra
 bool race_service_open(struct race *race) LU_MUST_CHECK;
 void race_service_close(struct race *race);
 
+/* It was asked for, and if it is ours there is a service. */
+bool race_takes_part(const struct race *race, const struct race_strategy *strategy);
+
 /* --- race_shop.c: what is bought over HTTP --------------------------------------------------------------------------- */
 #define RACE_SHOP_SKUS_MAX 100000
 

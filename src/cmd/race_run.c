@@ -234,7 +234,8 @@ static void run_buyers(struct point *point, struct buyer *buyers)
 		struct buyer *buyer = &buyers[i];
 		buyer->point = point;
 		buyer->number = i;
-		buyer->random = ((uint64_t)point->race->options.seed << 20) + (uint64_t)i * 2654435761u + 1;
+		/* Odd multiples of the golden ratio: far apart, and never 0. */
+		buyer->random = ((uint64_t)point->race->options.seed * 2 + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)i * 2;
 		buyer->generation = calloc((size_t)point->workload->slots, sizeof *buyer->generation);
 		CHECK(buyer->generation);
 		CHECK(pthread_create(&buyer->thread, NULL, shop, buyer) == 0);
@@ -365,7 +366,7 @@ static bool run_level(struct race *race, const struct race_workload *workload, i
 {
 	for (size_t s = 0; s < race_strategy_count && !race_stopping(); s++) {
 		const struct race_strategy *strategy = &race_strategies[s];
-		if (!(strategy->workloads & workload->bit) || (!strategy->write && !race->service.there))
+		if (!(strategy->workloads & workload->bit) || !race_takes_part(race, strategy))
 			continue;
 		progress_show(&race->progress, "%s, %d %s: %s", workload->title, buyers, buyers == 1 ? "buyer" : "buyers",
 		              strategy->name);
@@ -384,6 +385,8 @@ bool race_sweep_run(struct race *race)
 	                            struct race_result);
 	for (size_t w = 0; done && w < race_workload_count; w++) {
 		const struct race_workload *workload = &race_workloads[w];
+		if (*race->options.workload && strcmp(race->options.workload, workload->name) != 0)
+			continue;
 		int64_t skus = race_workload_generations(workload, race->options.run_ms) * workload->slots;
 		skus_max = skus > skus_max ? skus : skus_max;
 		for (int l = 0; done && l < level_count; l++)

@@ -273,6 +273,12 @@ bool race_service_open(struct race *race)
 	return true;
 }
 
+bool race_takes_part(const struct race *race, const struct race_strategy *strategy)
+{
+	const char *only = race->options.strategy;
+	return (!*only || strcmp(only, strategy->name) == 0) && (strategy->write || race->service.there);
+}
+
 void race_service_close(struct race *race)
 {
 	struct race_service *service = &race->service;

@@ -374,7 +374,7 @@ bool race_timelines_run(struct race *race)
 	race->timelines = ARENA_ARRAY(&race->arena, race_strategy_count, struct race_timeline);
 	for (size_t s = 0; done && s < race_strategy_count && !race_stopping(); s++) {
 		const struct race_strategy *strategy = &race_strategies[s];
-		if (strategy->workloads == RACE_ONCE || (!strategy->write && !race->service.there))
+		if (strategy->workloads == RACE_ONCE || !race_takes_part(race, strategy))
 			continue;
 		progress_show(&race->progress, "two buyers, one unit: %s", strategy->name);
 		struct race_timeline *timeline = &race->timelines[race->timeline_count];

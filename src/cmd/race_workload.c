@@ -18,7 +18,7 @@ const char *race_workload_title(const char *name)
 	for (size_t i = 0; i < race_workload_count; i++)
 		if (strcmp(race_workloads[i].name, name) == 0)
 			return race_workloads[i].title;
-	return name;
+	return NULL;
 }
 
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms)

@@ -20,7 +20,7 @@ struct race_workload {
 extern const struct race_workload race_workloads[];
 extern const size_t race_workload_count;
 
-/* "hot" -> "one hot SKU". */
+/* "hot" -> "one hot SKU"; a name that is none: NULL. */
 const char *race_workload_title(const char *name);
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms);
 
