@@ -59,6 +59,8 @@ const char *race_fault(const struct race_result *result, char out[64])
 	else if (result->deadlocks && !result->correct)
 		snprintf(out, 64, "%lld %s", (long long)result->deadlocks,
 		         text_plural(result->deadlocks, "deadlock", "deadlocks"));
+	else if (!result->must_hold)
+		snprintf(out, 64, "(a control)"); /* which met no race this time */
 	return out;
 }
 

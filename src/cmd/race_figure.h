@@ -16,7 +16,7 @@ size_t race_rows(const struct race *race, const char *workload, int buyers,
 /* Its levels, rising; returns how many. */
 #define RACE_BUYERS_MAX 8
 size_t race_buyers(const struct race *race, const char *workload, int out[RACE_BUYERS_MAX]);
-/* "oversold 37", "37 sales lost", "12 deadlocks"; "" when it is correct. */
+/* "oversold 37", "37 sales lost", "12 deadlocks"; "(a control)" for one that met no race; "" for what is correct. */
 const char *race_fault(const struct race_result *result, char out[64]);
 /* "1 buyer", "64 buyers". */
 const char *race_buyers_text(int buyers, char out[32]);

@@ -21,7 +21,7 @@ static void add_timeline_card(struct buffer *out, const struct race_timeline *ti
 	race_figure_timeline(out, timeline, &frame);
 	buffer_add_string(out, "<ol class=\"steps\">\n");
 	for (size_t i = 0; i < RACE_STEPS; i++) {
-		buffer_add_format(out, "<li><span class=\"n\">%zu</span><span class=\"who\">%d ms&nbsp;%c</span><span>", i + 1,
+		buffer_add_format(out, "<li><span class=\"n\">%zu</span><span class=\"who\">%d ms · %c</span><span>", i + 1,
 		                  timeline->steps[i].at_ms, timeline->steps[i].buyer);
 		html_text(out, timeline->steps[i].said);
 		buffer_add_string(out, "</span></li>\n");
@@ -31,8 +31,8 @@ static void add_timeline_card(struct buffer *out, const struct race_timeline *ti
 		snprintf(sentence, sizeof sentence, "%d sold, after %d %s", timeline->sold, timeline->deadlocks,
 		         text_plural(timeline->deadlocks, "deadlock", "deadlocks"));
 	else
-		snprintf(sentence, sizeof sentence, "sold %d; the row says %lld%s", timeline->sold,
-		         (long long)timeline->on_hand, timeline->lost ? ", and knows nothing of one sale" : "");
+		snprintf(sentence, sizeof sentence, "sold %d; left by the row: %lld%s", timeline->sold,
+		         (long long)timeline->on_hand, timeline->lost ? ", which knows of one sale only" : "");
 	html_verdict(out, timeline->holds, sentence);
 	buffer_add_string(out, "</article>\n");
 }
@@ -110,9 +110,10 @@ static void add_cache_card(struct buffer *out, const struct race_cache *cache)
 
 static void add_cache_table(struct buffer *out, const struct race *race)
 {
-	static const char *const heads[] = {"cache",    "reads", "stale",       "longest stale ms", "gone back",
-	                                    "oversold", "sales", "read p50 ms", "read p99 ms",      NULL};
-	html_table_open(out, "What readers were shown, under a short random load", heads);
+	static const char *const heads[] = {"cache",    "reads", "stale",  "longest ms", "gone back",
+	                                    "oversold", "sales", "p50 ms", "p99 ms",     NULL};
+	html_table_open(out, "What readers were shown under a short random load; longest: how long a stale figure lived",
+	                heads);
 	for (size_t i = 0; i < race->cache_count; i++) {
 		const struct race_cache *cache = &race->caches[i];
 		if (!cache->raced)
@@ -150,7 +151,7 @@ void race_html_caches(struct buffer *out, const struct race *race)
 		struct plot_frame frame = {"stale", "Stale reads of a hundred, by cache",
 		                           "The figures are in the table beside it.", false};
 		buffer_add_string(out,
-		                  "<div class=\"grid wide\">\n<figure class=\"card\"><figcaption><h4>Stale reads of a hundred"
+		                  "<div class=\"grid uneven\">\n<figure class=\"card\"><figcaption><h4>Stale reads of a hundred"
 		                  "</h4></figcaption>");
 		race_figure_caches(out, race, &frame);
 		buffer_add_string(out, "</figure>\n<div class=\"card\">");

@@ -13,11 +13,12 @@
 #include "base/markup.h"
 #include "base/text.h"
 
-#define NAME_END 106 /* names end here, bars begin a little behind */
-#define BAR_FROM 114
+#define NAME_END 116 /* names end here, bars begin a little behind */
+#define BAR_FROM 124
 #define ROW 24
 #define BAR 12
-#define HEAD 44 /* of a plot that stands alone */
+#define NOTE 132 /* what stands behind a bar */
+#define HEAD 44  /* of a plot that stands alone */
 
 static const char *const kind_style[] = {"ours", "right", "wrong"};
 
@@ -109,7 +110,7 @@ static void add_name(struct buffer *out, double y, const char *name, enum plot_k
 void plot_bars(struct buffer *out, const struct plot_frame *frame, const struct plot_bar *bars, size_t count,
                double scale_max)
 {
-	const double room = PLOT_WIDTH - BAR_FROM - 112;
+	const double room = PLOT_WIDTH - BAR_FROM - NOTE;
 	char number[PLOT_NUMBER_BYTES];
 	double most = scale_max;
 	for (size_t i = 0; i < count && scale_max <= 0; i++)
