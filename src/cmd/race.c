@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "cache/redis.h"
+#include "cmd/race_figure.h"
 #include "cmd/race_place.h"
 #include "cmd/race_workload.h"
 
@@ -82,7 +83,7 @@ static void keep_options(struct race *race)
 {
 	const char **texts[] = {&race->options.database_url, &race->options.redis_url, &race->options.url,
 	                        &race->options.key,          &race->options.strategy,  &race->options.workload,
-	                        &race->options.html};
+	                        &race->options.html,         &race->options.svg};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		*texts[i] = arena_text(&race->arena, text_of(*texts[i])).data;
 }
@@ -101,6 +102,8 @@ static int report(const struct race *race)
 	else
 		race_print(race, stdout);
 	if (*race->options.html && !race_html_write(race, race->options.html, why))
+		return cmd_fail(&manual, EXIT_FAILED, "%s", why);
+	if (*race->options.svg && !race_svg_write(race, race->options.svg, why))
 		return cmd_fail(&manual, EXIT_FAILED, "%s", why);
 	return race_holds(race) ? EXIT_OK : EXIT_FAILED;
 }
@@ -122,7 +125,7 @@ static int race_all(struct race *race)
 	if (race_stopping())
 		code = cmd_fail(&manual, EXIT_FAILED, "stopped by signal %d", (int)stop_signal);
 	else if (!done)
-		code = cmd_fail(&manual, EXIT_BACKEND, "%s", race->why);
+		code = cmd_fail(&manual, race->service.refused ? EXIT_USAGE : EXIT_BACKEND, "%s", race->why);
 	else
 		code = report(race);
 	race_service_close(race);
@@ -154,6 +157,7 @@ int cmd_race(int argc, char **argv)
 		{"caches", CONFIG_BOOL, "1", 0, 1, "", "race caches and holds, too", &o->caches},
 		{"seed", CONFIG_INT, "1", 0, INT32_MAX, "", "of the carts that are drawn", &o->seed},
 		{"html", CONFIG_STRING, "", 0, 4000, "FILE", "write a report with plots, in one file", &o->html},
+		{"svg", CONFIG_STRING, "", 0, 4000, "DIR", "write race-sales.svg and race-oversold.svg, for a README", &o->svg},
 		{"json", CONFIG_BOOL, "0", 0, 1, "", "print one JSON document instead of tables", &o->json},
 		{.name = NULL},
 	};

@@ -33,6 +33,7 @@ struct race_options {
 	int64_t seed;                    /* of the carts that are drawn; the same seed draws the same */
 	const char *strategy, *workload; /* only this one; "": all */
 	const char *html;                /* file to write the report to; "": none */
+	const char *svg;                 /* directory to write two plots for a README to; "": none */
 	bool json;
 	bool caches; /* false: neither caches nor drift */
 };
@@ -50,7 +51,8 @@ struct race_scratch {
 /* The `lastunit serve` that is raced against. */
 struct race_service {
 	bool there;
-	char why_not[512]; /* a sentence, when it is not there */
+	char why_not[512]; /* a sentence, when it is not there; "": nobody asked for it */
+	bool refused;      /* it does not take --key */
 	bool own;          /* a child of ours on a scratch database, on redis_url if one was given */
 	bool made_role;    /* own: the role lastunit_service was not there before */
 	pid_t pid;         /* own: of the child; 0: none */

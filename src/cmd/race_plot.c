@@ -13,11 +13,11 @@
 #include "base/markup.h"
 #include "base/text.h"
 
-#define NAME_END 116 /* names end here, bars begin a little behind */
-#define BAR_FROM 124
+#define NAME_END 112 /* names end here, bars begin a little behind */
+#define BAR_FROM 120
 #define ROW 24
 #define BAR 12
-#define NOTE 132 /* what stands behind a bar */
+#define NOTE 124 /* what stands behind a bar */
 #define HEAD 44  /* of a plot that stands alone */
 
 static const char *const kind_style[] = {"ours", "right", "wrong"};
@@ -154,7 +154,7 @@ static struct scale scale_of(const struct plot_range *ranges, size_t count)
 			low = fmin(low, ranges[i].low_ms);
 			high = fmax(high, ranges[i].high_ms);
 		}
-	struct scale scale = {.left = BAR_FROM + 6, .right = PLOT_WIDTH - 100, .from = 0, .to = 1};
+	struct scale scale = {.left = BAR_FROM + 6, .right = PLOT_WIDTH - 96, .from = 0, .to = 1};
 	if (high > 0) {
 		scale.from = (int)floor(log10(low));
 		scale.to = (int)ceil(log10(high));
@@ -239,8 +239,8 @@ static void add_legend(struct buffer *out, const struct plot_frame *frame, const
 {
 	add_line(out, GAP_LEFT, 14, GAP_LEFT + 26, 14, "upper");
 	add_text(out, GAP_LEFT + 34, 18, "", gap->upper_name);
-	add_line(out, GAP_LEFT + 200, 14, GAP_LEFT + 226, 14, "lower");
-	add_text(out, GAP_LEFT + 234, 18, "", gap->lower_name);
+	add_line(out, GAP_LEFT + 184, 14, GAP_LEFT + 210, 14, "lower");
+	add_text(out, GAP_LEFT + 218, 18, "", gap->lower_name);
 	if (*gap->gap_name) {
 		add_box(out, frame, "gap", true, GAP_LEFT, 25, 26, 12);
 		add_text(out, GAP_LEFT + 34, 35, "fault", gap->gap_name);

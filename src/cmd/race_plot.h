@@ -15,7 +15,7 @@
 
 #include "base/buffer.h"
 
-#define PLOT_WIDTH 440
+#define PLOT_WIDTH 390
 
 struct plot_frame {
 	const char *id;          /* [a-z0-9-]+, once in a page */
