@@ -234,7 +234,7 @@ bool race_svg_write(const struct race *race, const char *directory, char why[512
 	int most = levels[count - 1];
 	race_buyers_text(most, buyers);
 
-	snprintf(title, sizeof title, "Sales per second of one hot SKU, %s", buyers);
+	snprintf(title, sizeof title, "Sales per second, one hot SKU, %s", buyers);
 	race_figure_sales(&svg, race,
 	                  &(struct plot_frame){"race-sales", title,
 	                                       "Each strategy's sales per second; hatched ones oversell.", true},

@@ -25,8 +25,8 @@ static const char *const kind_style[] = {"ours", "right", "wrong"};
 const char *plot_number(double value, char out[PLOT_NUMBER_BYTES])
 {
 	char digits[PLOT_NUMBER_BYTES];
-	if (value < 9.95) {
-		snprintf(out, PLOT_NUMBER_BYTES, value < 0.995 && value > 0 ? "%.2f" : value > 0 ? "%.1f" : "%.0f", value);
+	if (value < 9.95 && value > floor(value)) {
+		snprintf(out, PLOT_NUMBER_BYTES, value < 0.995 ? "%.2f" : "%.1f", value);
 		return out;
 	}
 	int size = snprintf(digits, sizeof digits, "%.0f", value), to = 0;

@@ -80,7 +80,7 @@ struct plot_lanes {
 };
 void plot_lanes(struct buffer *out, const struct plot_frame *frame, const struct plot_lanes *lanes);
 
-/* A number as people write it: 0.42, 3.1, 37, 9,412. */
+/* A number as people write it: 0, 0.42, 3, 3.1, 37, 9,412; not below 0. */
 #define PLOT_NUMBER_BYTES 32
 const char *plot_number(double value, char out[PLOT_NUMBER_BYTES]);
 
