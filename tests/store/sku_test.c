@@ -252,11 +252,11 @@ static void the_database_refuses_what_the_decision_must_never_ask(void **state)
 		const char *constraint;
 	} cases[] = {
 		{1, 2, 0, "sku_never_oversold"},
-		{-1, -1, 0, "sku_on_hand_stays_in_range"},
-		{LU_COUNT_MAX + 1, 0, 0, "sku_on_hand_stays_in_range"},
-		{1, -1, 0, "sku_reserved_stays_in_range"},
-		{1, 0, -1, "sku_safety_stock_stays_in_range"},
-		{1, 0, LU_COUNT_MAX + 1, "sku_safety_stock_stays_in_range"},
+		{-1, -1, 0, "sku_figures_stay_in_range"},
+		{LU_COUNT_MAX + 1, 0, 0, "sku_figures_stay_in_range"},
+		{1, -1, 0, "sku_figures_stay_in_range"},
+		{1, 0, -1, "sku_figures_stay_in_range"},
+		{1, 0, LU_COUNT_MAX + 1, "sku_figures_stay_in_range"},
 	};
 	const struct text code = TEXT("A");
 	make_sku("A", 10);
