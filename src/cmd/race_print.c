@@ -10,12 +10,12 @@ static void print_place(const struct race *race, FILE *out)
 {
 	const struct race_service *service = &race->service;
 	fprintf(out, "%s\n", race->postgres);
-	if (!service->there)
+	if (!service->there && *service->why_not)
 		fprintf(out, "lastunit does not take part: %s\n", service->why_not);
-	else if (service->own)
+	else if (service->there && service->own)
 		fprintf(out, "lastunit: `serve` as a child, on a scratch database of the same server, %s\n",
 		        *race->options.redis_url ? "with your Redis" : "without Redis");
-	else
+	else if (service->there)
 		fprintf(out, "lastunit: %s, on SKUs race-…\n", service->url);
 	if (*race->scratch.leftovers)
 		fprintf(out, "left by a race that was killed: %s\n", race->scratch.leftovers);

@@ -198,6 +198,13 @@ static void count(struct buyer *buyer, const struct race_cart *cart, const int s
 	}
 }
 
+static void fail_to_connect(struct point *point, const char *why)
+{
+	char hint[600];
+	snprintf(hint, sizeof hint, "%s%s", why, point->buyers > 1 ? " (fewer --buyers need fewer sessions)" : "");
+	fail(point, hint);
+}
+
 static void *shop(void *context)
 {
 	struct buyer *buyer = context;
@@ -206,7 +213,7 @@ static void *shop(void *context)
 	if (!point->strategy->write)
 		buyer->caller = http_caller_new(point->race->service.url, CALL_MS);
 	else if (!(buyer->pg = race_session_open(point->race, why)))
-		fail(point, why);
+		fail_to_connect(point, why);
 	pthread_barrier_wait(&point->ready);
 	pthread_barrier_wait(&point->go);
 	struct race_cart cart;

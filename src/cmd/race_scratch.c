@@ -40,8 +40,7 @@ static struct pg *connect_to(const char *url, char why[512])
 	struct pg *pg = pg_new(&options);
 	if (!cmd_connect_until(pg, deadline_in_ms(CONNECT_MS)))
 		return pg;
-	cmd_refuse(why, "cannot connect to PostgreSQL: %s%s", pg_error(pg)->message,
-	           strcmp(pg_error(pg)->sqlstate, "53300") == 0 ? " (fewer --buyers need fewer sessions)" : "");
+	cmd_refuse(why, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
 	pg_free(pg);
 	return NULL;
 }

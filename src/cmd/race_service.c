@@ -246,6 +246,7 @@ static bool knock(struct race *race)
 	struct http_caller *caller = http_caller_new(service->url, CALL_MS);
 	struct http_answer answer = http_call(caller, "GET", "/v1/availability?sku=race-0", TEXT(""), service->key, NULL);
 	bool there = answer.status == 200;
+	service->refused = answer.status == 401 || answer.status == 403;
 	if (!there && answer.status)
 		cmd_refuse(race->why, "%s answers %d: --key needs the scopes read, sell and stock", service->url,
 		           answer.status);
@@ -258,6 +259,8 @@ static bool knock(struct race *race)
 bool race_service_open(struct race *race)
 {
 	struct race_service *service = &race->service;
+	if (*race->options.strategy && strcmp(race->options.strategy, "lastunit") != 0 && !race->options.caches)
+		return true; /* nobody would ask it anything */
 	if (*race->options.url) {
 		snprintf(service->url, sizeof service->url, "%s", race->options.url);
 		snprintf(service->key, sizeof service->key, "%s", race->options.key);
