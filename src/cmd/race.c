@@ -90,7 +90,8 @@ static void keep_options(struct race *race)
 
 static bool run(struct race *race)
 {
-	return race_scratch_open(race) && race_service_open(race) && race_timelines_run(race) && race_sweep_run(race) &&
+	return race_scratch_open(race) && race_service_open(race) &&
+	       (!race->options.timeline || race_timelines_run(race)) && race_sweep_run(race) &&
 	       (!race->options.caches || race_stopping() || (race_caches_run(race) && race_drift_run(race)));
 }
 
@@ -154,6 +155,7 @@ int cmd_race(int argc, char **argv)
 	     &o->run_ms},
 		{"strategy", CONFIG_STRING, "", 0, 40, "", "only this one, by its name in the tables", &o->strategy},
 		{"workload", CONFIG_STRING, "", 0, 40, "", "only this one: hot, spread, carts or once", &o->workload},
+		{"timeline", CONFIG_BOOL, "1", 0, 1, "", "play the exact timeline first", &o->timeline},
 		{"caches", CONFIG_BOOL, "1", 0, 1, "", "race caches and holds, too", &o->caches},
 		{"seed", CONFIG_INT, "1", 0, INT32_MAX, "", "of the carts that are drawn", &o->seed},
 		{"html", CONFIG_STRING, "", 0, 4000, "FILE", "write a report with plots, in one file", &o->html},

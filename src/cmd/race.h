@@ -35,7 +35,8 @@ struct race_options {
 	const char *html;                /* file to write the report to; "": none */
 	const char *svg;                 /* directory to write two plots for a README to; "": none */
 	bool json;
-	bool caches; /* false: neither caches nor drift */
+	bool timeline; /* false: it is left out */
+	bool caches;   /* false: neither caches nor drift */
 };
 
 /* --- the place ------------------------------------------------------------------------------------------------------ */

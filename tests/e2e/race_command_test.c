@@ -141,8 +141,8 @@ static void fails_under_load(const char *strategy, const char *workload, const c
 	for (int i = 0; i < TRIES && !found; i++) {
 		char seed[12];
 		snprintf(seed, sizeof seed, "%d", i);
-		struct command command = RACE("--json", "--no-caches", "--buyers", "8", "--run-ms", "150", "--strategy",
-		                              strategy, "--workload", workload, "--seed", seed);
+		struct command command = RACE("--json", "--no-caches", "--no-timeline", "--buyers", "8", "--run-ms", "150",
+		                              "--strategy", strategy, "--workload", workload, "--seed", seed);
 		assert_int_equal(command.exit_code, 0); /* it is there to fail */
 		json_t *json = document(&command), *row;
 		size_t n;
@@ -167,8 +167,9 @@ static void the_controls_fail_under_load_each_in_its_own_way(void **state)
 
 static struct command start_long_race(void)
 {
-	struct command command = command_start((const char *[]){"race", "--no-caches", "--buyers", "4", "--run-ms", "60000",
-	                                                        "--strategy", "lastunit", "--workload", "hot", NULL},
+	struct command command = command_start((const char *[]){"race", "--no-caches", "--no-timeline", "--buyers", "4",
+	                                                        "--run-ms", "60000", "--strategy", "lastunit", "--workload",
+	                                                        "hot", NULL},
 	                                       variables);
 	/* The scratch database is there, and the child at work on it. */
 	const char *sessions = "SELECT count(*) > 4 FROM pg_stat_activity WHERE datname LIKE 'lastunit_race_%'";
@@ -237,8 +238,8 @@ static void who_may_not_create_databases_races_the_textbook_alone_and_is_told(vo
 	char poor[300];
 	pg_server_ask(pg.url, "CREATE ROLE poor LOGIN; GRANT CREATE ON DATABASE postgres TO poor");
 	snprintf(poor, sizeof poor, "%s user=poor", pg.url);
-	struct command command = RACE("--database-url", poor, "--no-caches", "--buyers", "2", "--run-ms", "10",
-	                              "--workload", "carts");
+	struct command command = RACE("--database-url", poor, "--no-caches", "--no-timeline", "--buyers", "2", "--run-ms",
+	                              "10", "--workload", "carts");
 	assert_int_equal(command.exit_code, 0);
 	assert_non_null(strstr(command.out, "\nlastunit does not take part: cannot create a scratch database"));
 	assert_non_null(strstr(command.out, "permission denied to create database"));
@@ -294,7 +295,6 @@ static void wrong_usage_is_2_and_a_server_that_is_not_there_3(void **state)
 		{2, "--url needs --key", {"--url", "http://127.0.0.1:1"}},
 		{2, "--url is http://", {"--url", "127.0.0.1:1", "--key", "k"}},
 		{2, "--redis-url", {"--redis-url", "ftp://x"}},
-		{3, "cannot connect", {"--database-url", "postgresql://x@/y?host=/nowhere"}},
 		{3, "http://127.0.0.1:1", {"--url", "http://127.0.0.1:1", "--key", "k"}},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
