@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "base/text.h"
+#include "http/linger.h"
 #include "http/problem.h"
 
 #define STREAM_SEND_BYTES (32 * 1024) /* the kernel doubles it */
@@ -258,12 +259,18 @@ static bool step(struct connection *connection)
 
 /* --- what comes next -------------------------------------------------------------------------------------------- */
 
-static void begin_linger(struct connection *connection)
+/* Reads no more while all that may be buffered is, until the state has taken of it. The watermark alone would do so, but then
+ * libevent calls on_read() again in every round of the loop, to ask whether it is taken now. */
+static void mind_input(struct connection *connection)
 {
-	shutdown(connection->fd, SHUT_WR);
-	evbuffer_drain(input_of(connection), buffered(connection));
-	connection->state = CONNECTION_LINGER;
-	loop_set_deadline(connection->loop, connection, connection->loop->now_ns + LINGER_MS * NS_PER_MS);
+	bool full = buffered(connection) >= INPUT_BYTES_MAX;
+	if (full == connection->deaf)
+		return;
+	connection->deaf = full;
+	if (full)
+		bufferevent_disable(connection->bev, EV_READ);
+	else if (bufferevent_enable(connection->bev, EV_READ) != 0)
+		connection->broken = true;
 }
 
 /* Everything that can be done now is done: wait for what the state waits for, or close. May free the connection. */
@@ -271,6 +278,8 @@ static void settle(struct connection *connection)
 {
 	struct server_loop *loop = connection->loop;
 	const struct server_times *times = &loop->server->times;
+	if (!connection->broken)
+		mind_input(connection);
 	if (connection->broken) {
 		connection_close(connection);
 		return;
@@ -285,7 +294,7 @@ static void settle(struct connection *connection)
 		break;
 	case CONNECTION_CLOSING:
 		if (!connection->ended && (connection->refused || buffered(connection)))
-			begin_linger(connection);
+			linger_begin(connection);
 		else
 			connection_close(connection);
 		break;
@@ -415,7 +424,7 @@ void connection_close(struct connection *connection)
 	}
 	loop_forget_deadline(connection);
 	if (connection->resuming)
-		LIST_REMOVE(connection, resumable);
+		TAILQ_REMOVE(&loop->resumable, connection, resumable);
 	LIST_REMOVE(connection, all);
 	bufferevent_free(connection->bev); /* closes the socket */
 	connection->bev = NULL;
@@ -434,13 +443,16 @@ static void on_read(struct bufferevent *bev, void *context)
 {
 	struct connection *connection = context;
 	loop_read_clock(connection->loop);
-	if (connection->state == CONNECTION_LINGER || connection->state == CONNECTION_STREAMING) {
-		size_t size = buffered(connection);
-		evbuffer_drain(input_of(connection), size);
-		connection->linger_bytes += size;
-		if (connection->linger_bytes > LINGER_BYTES_MAX)
+	if (connection->state == CONNECTION_LINGER) {
+		linger_drop(connection);
+	} else if (connection->state == CONNECTION_STREAMING) {
+		connection->dropped_bytes += (int64_t)buffered(connection);
+		evbuffer_drain(input_of(connection), buffered(connection));
+		if (connection->dropped_bytes > STREAM_INPUT_BYTES_MAX)
 			connection_close(connection);
-	} else if (connection->state != CONNECTION_RUNNING && !connection->writing) {
+	} else if (connection->state == CONNECTION_RUNNING || connection->writing || connection->resuming) {
+		mind_input(connection); /* taken up when it is over; of those who pipeline, each when it is his turn */
+	} else {
 		connection_process(connection);
 	}
 }

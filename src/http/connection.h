@@ -26,9 +26,8 @@
 
 #define BODY_BYTES_MAX ((int64_t)1024 * 1024)
 #define BODY_IN_ARENA_BYTES_MAX ((int64_t)16 * 1024)
-#define INPUT_BYTES_MAX ((size_t)20 * 1024) /* buffered unparsed: a full header block and a little */
-#define LINGER_MS 2000
-#define LINGER_BYTES_MAX ((size_t)64 * 1024 * 1024)
+#define INPUT_BYTES_MAX ((size_t)20 * 1024)           /* buffered unparsed: a full header block and a little */
+#define STREAM_INPUT_BYTES_MAX ((int64_t)1024 * 1024) /* said by a client who listens: nobody has that much to say */
 #define AUTH_MEMORY_BYTES 112
 
 struct bufferevent;
@@ -97,7 +96,7 @@ struct connection {
 	int fd;
 	LIST_ENTRY(connection) all;
 	LIST_ENTRY(connection) due;
-	LIST_ENTRY(connection) resumable;
+	TAILQ_ENTRY(connection) resumable;
 	STAILQ_ENTRY(connection) parked;
 	int64_t deadline_ns;
 	int64_t due_tick; /* of its slot in the wheel; 0: hangs in none */
@@ -113,6 +112,7 @@ struct connection {
 	bool crlf_skipped;
 	bool over_limit; /* accepted only to be told 503 */
 	bool resuming;
+	bool deaf; /* all that may be buffered is: the bufferevent reads no more */
 
 	size_t head_seen;   /* bytes of the block already scanned */
 	int64_t started_ns; /* first byte of the request; in IDLE: since when */
@@ -121,7 +121,7 @@ struct connection {
 	struct chunk chunk;
 	char *body_at; /* the next byte of a body in the arena; NULL: it grows in body_buffer */
 	struct buffer body_buffer;
-	size_t linger_bytes;
+	int64_t dropped_bytes; /* read and thrown away */
 	struct auth_memory auth;
 	struct request request;
 };

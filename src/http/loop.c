@@ -9,7 +9,6 @@
 #include "http/loop.h"
 
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -54,27 +53,42 @@ void loop_set_deadline(struct server_loop *loop, struct connection *connection, 
 	hang(loop, connection);
 }
 
-static void turn_slot(struct server_loop *loop, struct connection_list *slot)
+/* False: there are more whose time is over, for another turn. */
+static bool turn_slot(struct server_loop *loop, struct connection_list *slot, int *io_turns)
 {
 	/* What is hung up again goes to a later slot, so this one runs empty. */
 	struct connection *connection;
 	while ((connection = LIST_FIRST(slot))) {
+		bool over = connection->deadline_ns <= loop->now_ns;
+		if (over && (*io_turns)-- == 0)
+			return false;
 		loop_forget_deadline(connection);
-		if (connection->deadline_ns <= loop->now_ns)
+		if (over)
 			connection_expire(connection);
 		else if (connection->deadline_ns != DEADLINE_NONE)
 			hang(loop, connection);
 	}
+	return true;
+}
+
+static void resume_soon(struct server_loop *loop)
+{
+	/* A timer that is due, not event_active(): libevent would run that again and again before it looks at the sockets. */
+	event_add(loop->resume_event, &(struct timeval){0});
 }
 
 static void turn_wheel(struct server_loop *loop)
 {
 	int64_t tick_now = loop->now_ns / TICK_NS;
-	if (tick_now - loop->tick >= LOOP_SLOTS) /* the machine slept: one turn finds them all */
+	int turns = LOOP_TURNS_MAX;
+	if (tick_now - loop->tick > LOOP_SLOTS) /* the machine slept: one turn of the wheel finds them all */
 		loop->tick = tick_now - LOOP_SLOTS;
 	while (loop->tick < tick_now) {
+		if (!turn_slot(loop, &loop->wheel[(loop->tick + 1) % LOOP_SLOTS], &turns)) {
+			resume_soon(loop);
+			return;
+		}
 		loop->tick++;
-		turn_slot(loop, &loop->wheel[loop->tick % LOOP_SLOTS]);
 	}
 }
 
@@ -120,21 +134,20 @@ static void renew_date(struct server_loop *loop)
 	loop->date_second = second;
 }
 
+/* A few of those whose turn it is; then the sockets are looked at, and everybody else has his. */
 static void on_resume(evutil_socket_t fd, short what, void *context)
 {
 	struct server_loop *loop = context;
-	loop_read_clock(loop);
-	/* The list as it is now: whoever joins meanwhile comes next time. */
-	struct connection_list round = loop->resumable;
-	LIST_INIT(&loop->resumable);
-	if (LIST_FIRST(&round))
-		LIST_FIRST(&round)->resumable.le_prev = &LIST_FIRST(&round);
 	struct connection *connection;
-	while ((connection = LIST_FIRST(&round))) {
-		LIST_REMOVE(connection, resumable);
+	loop_read_clock(loop);
+	for (int i = 0; i < LOOP_TURNS_MAX && (connection = TAILQ_FIRST(&loop->resumable)); i++) {
+		TAILQ_REMOVE(&loop->resumable, connection, resumable);
 		connection->resuming = false;
 		connection_process(connection);
 	}
+	if (!TAILQ_EMPTY(&loop->resumable))
+		resume_soon(loop);
+	turn_wheel(loop);
 }
 
 void loop_resume(struct server_loop *loop, struct connection *connection)
@@ -142,9 +155,8 @@ void loop_resume(struct server_loop *loop, struct connection *connection)
 	if (connection->resuming)
 		return;
 	connection->resuming = true;
-	LIST_INSERT_HEAD(&loop->resumable, connection, resumable);
-	/* A timer that is due, not event_active(): libevent would run that again and again before it looks at the sockets. */
-	event_add(loop->resume_event, &(struct timeval){0});
+	TAILQ_INSERT_TAIL(&loop->resumable, connection, resumable);
+	resume_soon(loop);
 }
 
 void loop_park(struct server_loop *loop, struct connection *connection)
@@ -213,13 +225,14 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 {
 	struct server_loop *loop = context;
 	loop_read_clock(loop);
+	loop->drop_bytes_left = LOOP_DROP_BYTES_MAX;
 	renew_date(loop);
 	turn_wheel(loop);
 	admit_parked(loop);
 	if (loop->server->listener_paused && loop == loop->server->loops) {
 		loop->server->listener_paused = false;
 		if (loop->server->listener)
-			evconnlistener_enable(loop->server->listener);
+			event_add(loop->server->listener, NULL);
 	}
 	watch_drain(loop);
 }
@@ -228,8 +241,9 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 
 bool loop_init(struct server_loop *loop, struct server *server)
 {
-	*loop = (struct server_loop){.server = server};
+	*loop = (struct server_loop){.server = server, .drop_bytes_left = LOOP_DROP_BYTES_MAX};
 	STAILQ_INIT(&loop->parked);
+	TAILQ_INIT(&loop->resumable);
 	mailbox_init(&loop->mailbox);
 	struct event_config *config = event_config_new();
 	CHECK(config);

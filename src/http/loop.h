@@ -24,12 +24,14 @@
 #define LOOP_ARENAS_MAX 64 /* spare arenas kept */
 #define LOOP_ARENA_BLOCK_BYTES ((size_t)8 * 1024)
 #define LOOP_OUT_BYTES_MAX ((size_t)16 * 1024)          /* answers gathered before they are sent */
+#define LOOP_DROP_BYTES_MAX ((int64_t)4 * 1024 * 1024)  /* of refused clients, read and thrown away in one tick */
+#define LOOP_TURNS_MAX 8                                /* of those who pipeline, or whose time is over, at once */
 #define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024) /* large bodies held at once; beyond, 503 */
 
 struct connection;
-struct evconnlistener;
 LIST_HEAD(connection_list, connection);
 STAILQ_HEAD(connection_queue, connection);
+TAILQ_HEAD(connection_turns, connection);
 
 /* The settings of config.def that concern a connection, in nanoseconds. */
 struct server_times {
@@ -55,10 +57,11 @@ struct server_loop {
 	int64_t tick;   /* the last one turned */
 	struct connection_list wheel[LOOP_SLOTS];
 	struct connection_list connections; /* all of them */
-	struct connection_list resumable;   /* with bytes buffered behind an answer given later */
+	struct connection_turns resumable;  /* with more to do than was done in their turn */
 	struct connection_queue parked;     /* RUNNING, but waiting for the keys to be read again */
 	size_t running;                     /* requests in the hands of handlers, and those parked */
 	size_t body_bytes;                  /* in body_buffers */
+	int64_t drop_bytes_left;            /* until the next tick */
 
 	struct loop_arena *arenas;
 	size_t arena_count;
@@ -82,7 +85,7 @@ struct server {
 	int64_t connections_max;
 	atomic_int connection_count;
 	int listen_fd;
-	struct evconnlistener *listener; /* loop 0's */
+	struct event *listener; /* loop 0's */
 	bool listener_paused;
 	struct mailbox_item listen_item, stop_item;
 	sem_t started;

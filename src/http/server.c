@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,7 +35,8 @@
 #define RESOLVE_MS 5000
 #define SEND_BYTES (256 * 1024) /* left to itself the kernel keeps 4 MiB for each client who does not read */
 #define DESCRIPTORS_FOR_OTHERS 512
-#define REFUSED_AT_ONCE_MAX 64 /* connections beyond the limit that are told so */
+#define REFUSED_AT_ONCE_MAX 64  /* connections beyond the limit that are told so */
+#define ACCEPTED_AT_ONCE_MAX 16 /* then those who are here already have their turn */
 
 static _Thread_local char why_text[400];
 
@@ -72,7 +72,9 @@ static int bind_listener(const struct resolver_address *address)
 		return -1;
 	int on = 1, send_bytes = SEND_BYTES;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes); /* accepted sockets inherit it */
+	/* Accepted sockets inherit both. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (bind(fd, (const struct sockaddr *)&address->address, address->size) == 0 && listen(fd, BACKLOG) == 0)
 		return fd;
 	int error = errno;
@@ -138,17 +140,13 @@ static struct server_loop *choose_loop(struct server *server)
 	return &server->loops[best];
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int size,
-                      void *context)
+static void welcome(struct server *server, int fd)
 {
-	struct server *server = context;
 	int64_t count = atomic_load_explicit(&server->connection_count, memory_order_relaxed);
 	if (count >= server->connections_max + REFUSED_AT_ONCE_MAX) {
 		close(fd);
 		return;
 	}
-	int on = 1;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	struct connection *connection = calloc(1, sizeof *connection);
 	CHECK(connection);
 	connection->fd = fd;
@@ -157,31 +155,44 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
 	connection->arrival.deliver = connection_arrive;
 	atomic_fetch_add_explicit(&server->connection_count, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&connection->loop->connection_count, 1, memory_order_relaxed);
-	if (connection->loop == server->loops) {
-		loop_read_clock(connection->loop);
+	if (connection->loop == server->loops)
 		connection_arrive(&connection->arrival);
-	} else {
+	else
 		mailbox_post(&connection->loop->mailbox, &connection->arrival);
-	}
 }
 
 /* Mostly EMFILE: accepting again at once would spin. on_tick() of loop 0 enables it again. */
-static void on_accept_error(struct evconnlistener *listener, void *context)
+static void pause_accepting(struct server *server)
+{
+	log_event(LOG_WARN, "http_accept_failed error=\"%s\"", strerror(errno));
+	event_del(server->listener);
+	server->listener_paused = true;
+}
+
+/* Strangers wait in the backlog: the event is level-triggered and comes again in the next round of the loop. (libevent's own
+ * listener takes all of them at once, thousands if a flood has come.) */
+static void on_accept(evutil_socket_t listen_fd, short what, void *context)
 {
 	struct server *server = context;
-	int error = EVUTIL_SOCKET_ERROR();
-	log_event(LOG_WARN, "http_accept_failed error=\"%s\"", strerror(error));
-	evconnlistener_disable(listener);
-	server->listener_paused = true;
+	loop_read_clock(server->loops);
+	for (int i = 0; i < ACCEPTED_AT_ONCE_MAX; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0)
+			welcome(server, fd);
+		else if (errno == EAGAIN || errno == EWOULDBLOCK)
+			return;
+		else if (errno != EINTR && errno != ECONNABORTED) {
+			pause_accepting(server);
+			return;
+		}
+	}
 }
 
 static void on_listen(struct mailbox_item *item)
 {
 	struct server *server = (struct server *)((char *)item - offsetof(struct server, listen_item));
-	server->listener = evconnlistener_new(server->loops[0].base, on_accept, server,
-	                                      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, server->listen_fd);
-	CHECK(server->listener);
-	evconnlistener_set_error_cb(server->listener, on_accept_error);
+	server->listener = event_new(server->loops[0].base, server->listen_fd, EV_READ | EV_PERSIST, on_accept, server);
+	CHECK(server->listener && event_add(server->listener, NULL) == 0);
 }
 
 /* --- start and stop --------------------------------------------------------------------------------------------- */
@@ -194,8 +205,9 @@ static void on_drain(struct mailbox_item *item)
 static void on_stop(struct mailbox_item *item)
 {
 	struct server *server = (struct server *)((char *)item - offsetof(struct server, stop_item));
-	evconnlistener_free(server->listener); /* closes listen_fd */
+	event_free(server->listener);
 	server->listener = NULL;
+	close(server->listen_fd);
 	for (size_t i = 0; i < server->loop_count; i++)
 		mailbox_post(&server->loops[i].mailbox, &server->loops[i].drain_item);
 }

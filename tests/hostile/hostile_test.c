@@ -1,211 +1,27 @@
-/* Hostile clients and ailing backends, as far as they can be seen from outside.
+/* Ailing backends and bodies that are not what they seem, as far as they can be seen from outside; hostile clients by the
+ * thousand are in mob_test.c.
  *
- * Each test is named after the fault it guards against: a Redis that is slow but alive (b86), clients that leave while
- * their request is owned (b88), slow and oversized requests (b89), buffers full on both sides of a connection to
- * PostgreSQL (b91), sockets that change under a reconnect (b92), memory lost on an error path (b94), numbers that arrive
- * as others (b95), bodies taken for C strings (b96).
- *
- * What decides is that every good client is served, and that the process has no descriptor and no memory more
- * afterwards. How long it took is printed.
+ * Each test is named after the fault it guards against: a Redis that is slow but alive (b86), a body that is too large to be
+ * sent at all (b89), buffers full on both sides of a connection to PostgreSQL (b91), sockets that change under a reconnect
+ * (b92), memory lost on an error path (b94), numbers that arrive as others (b95), bodies taken for C strings (b96).
  */
 #include "lib/shop.h"
 
-#include <dirent.h>
 #include <signal.h>
-#include <time.h>
 
 #include "lib/http_client.h"
-#include "lib/mob.h"
+#include "lib/process.h"
 
-#define GOOD_CLIENTS 16
-
-/* --- the process, from outside ---------------------------------------------------------------------------------------- */
-
-static int open_files(pid_t pid)
-{
-	DIR *files = opendir(shop_text("/proc/%d/fd", (int)pid));
-	int count = -2; /* . and .. */
-	assert_non_null(files);
-	while (readdir(files))
-		count++;
-	closedir(files);
-	return count;
-}
-
-static int64_t resident_kib(pid_t pid)
-{
-	char line[200];
-	int64_t kib = -1;
-	FILE *file = fopen(shop_text("/proc/%d/status", (int)pid), "r");
-	assert_non_null(file);
-	while (fgets(line, sizeof line, file))
-		if (sscanf(line, "VmRSS: %ld", (long *)&kib) == 1)
-			break;
-	fclose(file);
-	return kib;
-}
-
-/* --- good clients ------------------------------------------------------------------------------------------------------- */
-
-struct good {
-	struct tally tally;
-	int requests;
-	int64_t *took_us;
-	_Atomic int next;
-};
-
-static int64_t now_us(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-static void good_go(int index, void *context)
-{
-	struct good *x = context;
-	for (int i = 0; i < x->requests; i++) {
-		int64_t since_us = now_us();
-		int status = i % 20 ? service_see(&shop, "GOOD").status : service_sell(&shop, shop_key(index), NULL, "GOOD", 1);
-		x->took_us[x->next++] = now_us() - since_us;
-		tally_add(&x->tally, status);
-	}
-}
-
-static int by_size(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
-}
-
-/* Every one of them is served. Returns the 99th percentile, in microseconds. */
-static int64_t good_clients_are_served(void)
-{
-	struct good x = {.requests = shop_scaled(100, 20)};
-	size_t count = (size_t)x.requests * GOOD_CLIENTS;
-	x.took_us = malloc(count * sizeof *x.took_us);
-	crowd_run(GOOD_CLIENTS, good_go, &x);
-	assert_int_equal(tally_of(&x.tally, 200) + tally_of(&x.tally, 201), (int)count);
-	qsort(x.took_us, count, sizeof *x.took_us, by_size);
-	int64_t p99_us = x.took_us[count * 99 / 100];
-	free(x.took_us);
-	return p99_us;
-}
+#define CLIENTS 16
 
 /* Nobody's connection but ours, and no descriptor more than before; its own to PostgreSQL and Redis come and go. */
 static void nothing_is_left(pid_t serve, int files)
 {
 	shop_wait_until(shop_metric(&shop, "lastunit_http_connections") <= 1);
-	shop_wait_until(open_files(serve) <= files + 16);
+	shop_wait_until(process_open_files(serve) <= files + 16);
 }
 
-/* --- B88, B89 --------------------------------------------------------------------------------------------------------- */
-
-static void mob_is_dealt_with(const struct mob_report *report)
-{
-	for (int kind = 0; kind < MOB_KINDS; kind++) {
-		printf("  %-13s %6ld connections, %6ld closed by the service; answers:", mob_name((enum mob_kind)kind),
-		       report->connects[kind], report->thrown_out[kind]);
-		for (int status = 0; status < MOB_STATUSES; status++)
-			if (report->answers[kind][status])
-				printf(" %ld x %d", report->answers[kind][status], status);
-		printf("\n");
-	}
-	/* Told what was wrong, as far as they listened, and thrown out. */
-	for (int kind = 0; kind < MOB_KINDS; kind++)
-		if (kind != MOB_LEAVERS)
-			assert_true(report->thrown_out[kind] > 0);
-	for (int status = 0; status < MOB_STATUSES; status++) {
-		if (status != 408) {
-			assert_int_equal(report->answers[MOB_SLOW_HEADERS][status], 0);
-			assert_int_equal(report->answers[MOB_SLOW_BODY][status], 0);
-		}
-		if (status != 400 && status != 501)
-			assert_int_equal(report->answers[MOB_AMBIGUOUS][status], 0);
-		if (status != 400 && status != 408 && status != 413 && status != 431)
-			assert_int_equal(report->answers[MOB_OVERSIZED][status], 0);
-	}
-	assert_true(report->answers[MOB_AMBIGUOUS][400] > 0);
-	assert_true(report->answers[MOB_OVERSIZED][413] > 0);
-	assert_true(report->answers[MOB_OVERSIZED][431] > 0);
-	assert_true(report->answers[MOB_SLOW_HEADERS][408] > 0);
-}
-
-static void b89_thousands_of_hostile_clients_cost_the_good_ones_nothing(void **state)
-{
-	int each[MOB_KINDS];
-	pid_t serve = shop_child("lastunit");
-	int64_t resident[2], alone_us = 0, beside_us[3] = {0};
-	for (int kind = 0; kind < MOB_KINDS; kind++)
-		each[kind] = shop_scaled(1000, 100);
-	service_create_sku(&shop, "GOOD", 1000000);
-	service_create_sku(&shop, "MOB", 10);
-	shop_warm(&shop, "GOOD");
-	good_clients_are_served();
-	alone_us = good_clients_are_served();
-	int files = open_files(serve);
-	for (int round = 0; round < 2; round++) {
-		struct mob_report report;
-		struct mob *mob = mob_begin(shop.port, shop.key_web, "MOB", each);
-		/* All are there, and the slow ones have been thrown out at least once. */
-		shop_wait_until((report = mob_look(mob), report.thrown_out[MOB_SLOW_HEADERS] >= each[MOB_SLOW_HEADERS] &&
-		                                             report.thrown_out[MOB_SLOW_BODY] >= each[MOB_SLOW_BODY]));
-		for (int i = 0; i < (round ? 3 : 1); i++)
-			beside_us[i] = good_clients_are_served();
-		mob_end(mob, &report);
-		mob_is_dealt_with(&report);
-		nothing_is_left(serve, files);
-		resident[round] = resident_kib(serve);
-	}
-	qsort(beside_us, 3, sizeof *beside_us, by_size);
-	printf(
-		"good clients' p99: %lld us alone, %lld us beside the mob (best of 3: %+lld %%); %lld then %lld KiB resident\n",
-		(long long)alone_us, (long long)beside_us[0], (long long)(beside_us[0] * 100 / alone_us - 100),
-		(long long)resident[0], (long long)resident[1]);
-	/* None of it was executed but what was sent whole: one sale under one key. */
-	assert_in_range(service_row(&shop, "MOB").on_hand, 9, 10);
-	assert_int_equal(shop_child("lastunit"), serve);
-	if (!shop_short())
-		/* The second round is longer and so has a higher tide; a few KiB kept of each connection would show. */
-		assert_in_range(resident[1], 0, resident[0] + 64 * 1024);
-}
-
-static void b89_who_never_reads_is_closed(void **state)
-{
-	int each[MOB_KINDS] = {[MOB_NON_READERS] = 50};
-	struct mob_report report;
-	struct mob *mob = mob_begin(shop.port, shop.key_web, "MOB", each);
-	int64_t until_ms = shop_now_ms() + 60000;
-	while (mob_look(mob).thrown_out[MOB_NON_READERS] < 50 && shop_now_ms() < until_ms)
-		shop_sleep_ms(20);
-	mob_end(mob, &report);
-	assert_true(report.thrown_out[MOB_NON_READERS] >= 50);
-	nothing_is_left(shop_child("lastunit"), 100);
-}
-
-static void b88_clients_that_leave_at_any_moment_leave_nothing(void **state)
-{
-	pid_t serve = shop_child("lastunit");
-	int files = open_files(serve), each[MOB_KINDS] = {[MOB_LEAVERS] = shop_scaled(1500, 100)};
-	int64_t resident[2];
-	service_create_sku(&shop, "LEFT", 10);
-	for (int round = 0; round < 2; round++) {
-		struct mob_report report;
-		long wanted = shop_scaled(10000, 500);
-		struct mob *mob = mob_begin(shop.port, shop.key_web, "LEFT", each);
-		shop_wait_until(mob_look(mob).connects[MOB_LEAVERS] > wanted);
-		mob_end(mob, &report);
-		nothing_is_left(serve, files);
-		resident[round] = resident_kib(serve);
-	}
-	/* A thousand requests on one connection, then silence, is nobody's fault. */
-	for (int i = 0; i < 1000; i++)
-		assert_int_equal(service_see(&shop, "LEFT").status, 200);
-	nothing_is_left(serve, files);
-	if (!shop_short())
-		assert_in_range(resident[1], 0, resident[0] + 8 * 1024);
-	assert_in_range(service_row(&shop, "LEFT").on_hand, 9, 10);
-}
+/* --- B89 -------------------------------------------------------------------------------------------------------------- */
 
 static void b89_a_body_beyond_the_limit_is_told_before_it_is_sent(void **state)
 {
@@ -344,7 +160,7 @@ static void b92_postgres_restarts_again_and_again_under_load(void **state)
 {
 	static struct b92 x;
 	pid_t serve = shop_child("lastunit");
-	int files = open_files(serve);
+	int files = process_open_files(serve);
 	service_create_sku(&shop, "B92", 1000000);
 	struct crowd *crowd = crowd_begin(16, b92_go, &x);
 	for (int i = 0; i < shop_scaled(5, 1); i++) {
@@ -402,19 +218,19 @@ static void b94_go(int index, void *context)
 static void b94_error_paths_keep_no_memory(void **state)
 {
 	pid_t serve = shop_child("lastunit");
-	int files = open_files(serve);
+	int files = process_open_files(serve);
 	int64_t resident[3];
 	service_create_sku(&shop, "B94", 1000000);
 	service_create_sku(&shop, "B94-0", 0);
 	assert_int_equal(service_sell(&shop, shop.key_web, "b94-same", "B94", 1), 201);
 	for (int round = 0; round < 3; round++) {
 		struct tally tally = {0};
-		crowd_run(GOOD_CLIENTS, b94_go, &tally);
+		crowd_run(CLIENTS, b94_go, &tally);
 		assert_string_equal(tally.complaint, "");
 		/* Errors of the connection itself as well. */
 		shop_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'lastunit%%'");
 		shop_wait_until(service_sell(&shop, shop.key_web, NULL, "B94", 1) == 201);
-		resident[round] = resident_kib(serve);
+		resident[round] = process_resident_kib(serve);
 	}
 	printf("resident: %lld, %lld, %lld KiB\n", (long long)resident[0], (long long)resident[1], (long long)resident[2]);
 	nothing_is_left(serve, files);
@@ -530,9 +346,6 @@ int main(void)
 	static const char *const options[] = {"--header-timeout-ms", "1000", "--body-timeout-ms", "2500", NULL};
 	shop_options = options;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(b89_thousands_of_hostile_clients_cost_the_good_ones_nothing, shop_audit),
-		cmocka_unit_test_teardown(b89_who_never_reads_is_closed, shop_audit),
-		cmocka_unit_test_teardown(b88_clients_that_leave_at_any_moment_leave_nothing, shop_audit),
 		cmocka_unit_test_teardown(b89_a_body_beyond_the_limit_is_told_before_it_is_sent, shop_audit),
 		cmocka_unit_test_teardown(b86_a_redis_that_is_slow_or_idle_costs_no_answer, shop_audit),
 		cmocka_unit_test_teardown(b91_buffers_full_on_both_sides_are_no_deadlock, shop_audit),

@@ -1,4 +1,5 @@
-/* Hostile clients (mob.h): one thread, one epoll, a look at every client each 10 ms. */
+/* Hostile clients (mob.h): one thread, one epoll, a look at every client each 10 ms. The thread is as nice as can be: what
+ * it takes of the machine is not what is asked. */
 #include "lib/mob.h"
 
 #include <arpa/inet.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,8 +21,8 @@
 #define TICK_MS 10
 #define HEADER_BYTES_EVERY_MS 200
 #define BODY_BYTES_EVERY_MS 500
-#define BACK_AFTER_MS 500
 #define STREAM_BYTES 65536
+#define SEND_BYTES 65536     /* kept by its kernel of what an oversized client says */
 #define REQUESTS_UNREAD 3000 /* their answers are more than the kernel keeps for anybody */
 
 struct client {
@@ -32,7 +34,8 @@ struct client {
 	size_t at_once; /* of it, before it slows down or leaves */
 	bool endless;   /* then bytes for ever */
 	bool answered;
-	int64_t next_ms;
+	int64_t next_ms; /* it says more, or comes back */
+	int64_t back_ms; /* not before */
 };
 
 struct mob {
@@ -41,6 +44,7 @@ struct mob {
 	struct mob_report report;
 	bool stopping;
 	int port, epoll;
+	int back_after_ms;
 	int count;
 	struct client *clients;
 	char *texts[32];
@@ -169,6 +173,7 @@ static void leave(struct client *client, bool by_reset)
 		setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
 	close(client->fd);
 	client->fd = -1;
+	client->next_ms = client->back_ms;
 }
 
 static void come(struct mob *mob, struct client *client)
@@ -181,9 +186,11 @@ static void come(struct mob *mob, struct client *client)
 		give_up("socket");
 	if (client->kind == MOB_NON_READERS)
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
+	if (client->kind == MOB_OVERSIZED)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SEND_BYTES}, sizeof(int));
+	client->next_ms = client->back_ms = now_ms() + mob->back_after_ms;
 	if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno != EINPROGRESS) {
 		close(fd); /* its backlog is full, or we have no port left: again later */
-		client->next_ms = now_ms() + BACK_AFTER_MS;
 		return;
 	}
 	choose(mob, client);
@@ -199,7 +206,6 @@ static void thrown_out(struct mob *mob, struct client *client)
 {
 	mob->report.thrown_out[client->kind]++;
 	leave(client, false);
-	client->next_ms = now_ms() + BACK_AFTER_MS;
 }
 
 static void wait_for(struct mob *mob, struct client *client, bool writable)
@@ -234,7 +240,6 @@ static void on_writable(struct mob *mob, struct client *client)
 		return;
 	if (client->kind == MOB_LEAVERS) {
 		leave(client, client->turn % 2);
-		client->next_ms = now_ms() + BACK_AFTER_MS;
 		return;
 	}
 	wait_for(mob, client, false);
@@ -274,6 +279,7 @@ static void *mob_main(void *context)
 	struct mob *mob = context;
 	struct epoll_event events[512];
 	int64_t ticked_ms = 0;
+	setpriority(PRIO_PROCESS, 0, 19); /* of this thread alone, as Linux has it */
 	pthread_mutex_lock(&mob->mutex);
 	while (!mob->stopping) {
 		int64_t now = now_ms();
@@ -301,12 +307,13 @@ static void *mob_main(void *context)
 	return NULL;
 }
 
-struct mob *mob_begin(int port, const char *key, const char *sku, const int each[MOB_KINDS])
+struct mob *mob_begin(int port, const char *key, const char *sku, const int each[MOB_KINDS], int back_after_ms)
 {
 	struct mob *mob = calloc(1, sizeof *mob);
 	if (!mob || (mob->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
 		give_up("epoll");
 	mob->port = port;
+	mob->back_after_ms = back_after_ms;
 	pthread_mutex_init(&mob->mutex, NULL);
 	write_texts(mob, key, sku);
 	for (int kind = 0; kind < MOB_KINDS; kind++)
@@ -316,7 +323,11 @@ struct mob *mob_begin(int port, const char *key, const char *sku, const int each
 		give_up("memory");
 	for (int kind = 0, at = 0; kind < MOB_KINDS; kind++)
 		for (int i = 0; i < each[kind]; i++, at++)
-			mob->clients[at] = (struct client){.kind = (enum mob_kind)kind, .fd = -1, .turn = (unsigned)i};
+			/* They come one by one, not all in the same instant. */
+			mob->clients[at] = (struct client){.kind = (enum mob_kind)kind,
+			                                   .fd = -1,
+			                                   .turn = (unsigned)i,
+			                                   .next_ms = now_ms() + (int64_t)back_after_ms * i / each[kind]};
 	if (pthread_create(&mob->thread, NULL, mob_main, mob))
 		give_up("thread");
 	return mob;

@@ -1,11 +1,12 @@
 /* A mob: hostile HTTP clients by the thousand, driven by one thread with epoll, so that they cost the machine little.
  *
  *	const int each[MOB_KINDS] = {[MOB_SLOW_HEADERS] = 1000, …};
- *	struct mob *mob = mob_begin(shop.port, shop.key_web, "MOB-SKU", each);
+ *	struct mob *mob = mob_begin(shop.port, shop.key_web, "MOB-SKU", each, 1000);
  *	… good clients are served …
  *	mob_end(mob, &report);
  *
- * Whoever is thrown out comes back a moment later. Ends the test program on its own errors; asserts nothing.
+ * Whoever left or was thrown out comes back, but no sooner than back_after_ms behind his last coming: so it is said how much
+ * they ask of the machine, which else is all that it has. Ends the test program on its own errors; asserts nothing.
  */
 #ifndef TESTS_LIB_MOB_H
 #define TESTS_LIB_MOB_H
@@ -30,7 +31,7 @@ struct mob_report {
 
 struct mob;
 /* `each`: how many of each kind are there at any time. */
-struct mob *mob_begin(int port, const char *key, const char *sku, const int each[MOB_KINDS]);
+struct mob *mob_begin(int port, const char *key, const char *sku, const int each[MOB_KINDS], int back_after_ms);
 /* As it is now. */
 struct mob_report mob_look(struct mob *mob);
 void mob_end(struct mob *mob, struct mob_report *ret_report);
