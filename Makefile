@@ -160,7 +160,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san test-clients test-browser check sim endure spec mutants soak bench lint format clean help
+.PHONY: run deps test test-san test-clients test-browser check sim endure spec mutants soak bench bench-large lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -230,7 +230,17 @@ bench:             ## measure, beside pgbench and redis-benchmark: ROUNDS=5 SECO
 	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/run.sh
 	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/import.sh
 	@for b in $(BENCH); do echo "== $$b"; $$b || exit 1; done
-.PHONY: benches
+plots:             ## draw the README's two plots anew, from a race on this machine: RUN_MS=2000
+	@sh .ci/install $(DEPS_RUN)
+	@$(AGAIN) all
+	@LASTUNIT_BIN=$(abspath $(BIN)) RUN_MS=$(RUN_MS) sh tests/bench/plots.sh
+
+bench-large:       ## a million SKUs, 20 million entries, an old transaction (ten minutes, 8 GB): MANY= ENTRIES= STRANGER=
+	@sh .ci/install $(DEPS_RUN) $(DEPS_BENCH)
+	@$(AGAIN) all
+	@LASTUNIT_BIN=$(abspath $(BIN)) bash tests/bench/large.sh
+
+.PHONY: benches plots
 benches: $(BENCH)
 
 fuzz: deps         ## every fuzzer for FUZZ_SECONDS=60 each, under AddressSanitizer and UBSan: FUZZERS="json cell"

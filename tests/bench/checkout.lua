@@ -1,4 +1,5 @@
--- wrk: every request sells one unit under a key of its own. Arguments: skus (1: the hot SKU only), bearer key.
+-- wrk: every request sells one unit of each line under a key of its own.
+-- Arguments: skus (1: the hot SKU only), bearer key, lines of each cart (different SKUs).
 local thread_count = 0
 
 function setup(thread)
@@ -8,6 +9,7 @@ end
 
 function init(args)
 	skus = tonumber(args[1])
+	lines = tonumber(args[3] or 1)
 	seed = string.format("%d-%d-%d", os.time(), thread_number, math.random(1, 2 ^ 30))
 	math.randomseed(os.time() + 7919 * thread_number)
 	headers = {
@@ -17,10 +19,17 @@ function init(args)
 	count = 0
 end
 
+local function cart()
+	local first, list = skus == 1 and 0 or math.random(0, skus - 1), {}
+	for i = 1, lines do
+		list[i] = string.format('{"sku":"BENCH-%05d","quantity":1}', 1 + first)
+		first = (first + math.random(1, math.floor(skus / lines))) % skus
+	end
+	return '{"lines":[' .. table.concat(list, ",") .. "]}"
+end
+
 function request()
 	count = count + 1
 	headers["Idempotency-Key"] = seed .. "-" .. count
-	local sku = skus == 1 and 1 or math.random(1, skus)
-	return wrk.format("POST", "/v1/checkouts", headers,
-		string.format('{"lines":[{"sku":"BENCH-%05d","quantity":1}]}', sku))
+	return wrk.format("POST", "/v1/checkouts", headers, cart())
 end

@@ -3,45 +3,27 @@
 #
 #   make bench [ROUNDS=5] [SECONDS_EACH=5] [CLIENTS=64]
 #
-# (a) checkouts over HTTP on one hot SKU   against pgbench: BEGIN, SELECT … FOR UPDATE, UPDATE, INSERT ledger, COMMIT
-# (b) the same over 10,000 SKUs            against the same
+# (a) checkouts over HTTP on one hot SKU   against pgbench: BEGIN, SELECT … FOR UPDATE, UPDATE, INSERT ledger, COMMIT;
+#                                          and against the same sale and entry as one CTE statement, at its best number of clients
+# (b) the same over 10,000 SKUs            against the same transaction
 # (c) single availability hits over HTTP   against redis-benchmark GET of one of those cells, no pipelining
 # (d) look-ups of 100 SKUs                 against (c), in SKUs per second
+# (e) carts of two lines over 100 SKUs     against pgbench: both rows FOR UPDATE in one order, two updates, two entries
+# (f) one client alone: a checkout         against the transaction of (a), in time
+# (g) the hot SKU with the cache           against the same build without a Redis, on a database of its own
+# (h) the hot SKU sold by two instances    against one
 #
-# A round measures everything once, so that a noisy moment falls on both sides. The database is the private one of
-# `lastunit dev`, fsync on. Beside each figure stands the CPU time that each process used: what limits it.
+# The database is the private one of `lastunit dev`, fsync on. Beside each figure stands the CPU time that each process
+# used: what limits it. A million SKUs, a long ledger and an old transaction: large.sh.
 set -euo pipefail
-rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-5} clients=${CLIENTS:-64} skus=10000
 here=$(cd "$(dirname "$0")" && pwd)
-binary=${LASTUNIT_BIN:-$here/../../build/lastunit}
-work=$(mktemp -d /tmp/lastunit-bench-XXXXXX)
-chmod 711 "$work"
-dev=
-cleanup() {
-	if [ -n "$dev" ]; then
-		kill "$dev" 2>/dev/null || true
-		wait "$dev" 2>/dev/null || true
-	fi
-	rm -rf "$work"
-}
-trap cleanup EXIT
-say() { printf '%s\n' "$*"; }
-die() { printf 'bench: %s\n' "$*" >&2; exit 1; }
+. "$here/lib.sh"
+rounds=${ROUNDS:-5}
 
-pg_bin=$(pg_config --bindir 2>/dev/null || true)
-[ -x "$pg_bin/pgbench" ] || pg_bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
-for tool in wrk redis-benchmark redis-cli curl; do command -v "$tool" >/dev/null || die "$tool is missing (make deps)"; done
-
-# --- the service, its catalogue, and the table that pgbench works on -------------------------------------------------
-"$binary" dev --data "$work/data" --listen 127.0.0.1:0 --no-demo --ephemeral >"$work/dev.log" 2>&1 &
-dev=$!
-for _ in $(seq 600); do grep -q '^ready ' "$work/dev.log" && break; kill -0 "$dev" || { cat "$work/dev.log"; die "dev ended"; }; sleep 0.1; done
-set -a; . "$work/data/dev.env"; set +a
-url=$LASTUNIT_URL key=$LASTUNIT_KEY_ADMIN db=$LASTUNIT_DATABASE_URL
-redis_socket=${LASTUNIT_REDIS_URL#unix://}; redis_socket=${redis_socket%%\?*}
-{ echo sku,on_hand; for i in $(seq $skus); do printf 'BENCH-%05d,900000000\n' "$i"; done; } >"$work/catalogue.csv"
-"$binary" import "$work/catalogue.csv" --database-url "$db" --redis-url "$LASTUNIT_REDIS_URL" >"$work/import.log" 2>&1 || { cat "$work/import.log"; die "import failed"; }
-"$pg_bin/psql" -qX "$db" <<SQL
+# --- the service, its catalogue, and the tables that pgbench works on ------------------------------------------------------
+start_dev
+catalogue 1 "$skus" "$db" "$redis"
+sql <<SQL
 CREATE SCHEMA bench;
 CREATE TABLE bench.stock (id int PRIMARY KEY, on_hand bigint NOT NULL, version bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50);
 CREATE TABLE bench.ledger (stock_id int, version bigint, delta bigint, on_hand_after bigint, at timestamptz DEFAULT clock_timestamp(), PRIMARY KEY (stock_id, version));
@@ -60,52 +42,64 @@ SQL
 }
 for_update '\set id 1' >"$work/hot.sql"
 for_update "\\set id random(1, $skus)" >"$work/wide.sql"
+cat >"$work/cte.sql" <<SQL
+WITH sale AS (UPDATE bench.stock SET on_hand = on_hand - 1, version = version + 1 WHERE id = 1 AND on_hand >= 1 RETURNING id, version, on_hand)
+INSERT INTO bench.ledger (stock_id, version, delta, on_hand_after) SELECT id, version, -1, on_hand FROM sale;
+SQL
+cat >"$work/two.sql" <<SQL
+\\set a random(1, 100)
+\\set b 1 + (:a + random(0, 98)) % 100
+BEGIN;
+SELECT id FROM bench.stock WHERE id IN (:a, :b) ORDER BY id FOR UPDATE;
+UPDATE bench.stock SET on_hand = on_hand - 1, version = version + 1 WHERE id = :a RETURNING on_hand AS a_after, version AS a_version \\gset
+UPDATE bench.stock SET on_hand = on_hand - 1, version = version + 1 WHERE id = :b RETURNING on_hand AS b_after, version AS b_version \\gset
+INSERT INTO bench.ledger (stock_id, version, delta, on_hand_after) VALUES (:a, :a_version, -1, :a_after), (:b, :b_version, -1, :b_after);
+COMMIT;
+SQL
+
+# The same build without a cache: its own database in the same cluster. And a second instance beside the first.
+sql -c 'CREATE DATABASE bench_uncached'
+uncached_db="${db%/*}/bench_uncached"
+"$binary" migrate --database-url "$uncached_db" >/dev/null 2>&1
+catalogue 1 1 "$uncached_db" ""
+uncached_key=$(env -u LASTUNIT_REDIS_URL "$binary" key create --database-url "$uncached_db" --principal bench --scopes read,sell 2>/dev/null | grep -o 'lu_[A-Za-z0-9_]*' | head -1)
+start_serve uncached "$uncached_db" ""
+start_serve second "$db" "$redis"
 
 # --- measuring ---------------------------------------------------------------------------------------------------------------
-children() { local pid; for pid in $(cat "/proc/$1/task/$1/children" 2>/dev/null); do echo "$pid"; children "$pid"; done; }
-# CPU seconds used so far by the processes of dev, by name; short-lived backends of pgbench are counted by PostgreSQL's parent.
-cpu() {
-	local pid
-	for pid in $(children "$dev"); do
-		awk -v hz="$(getconf CLK_TCK)" '{ match($0, /\(.*\)/); name = substr($0, RSTART + 1, RLENGTH - 2); $0 = substr($0, RSTART + RLENGTH + 1); print name, ($12 + $13 + $14 + $15) / hz }' "/proc/$pid/stat" 2>/dev/null || true
-	done | awk '{ n = ($1 ~ /^redis/) ? "redis" : ($1 ~ /^postgres/) ? "postgres" : ($1 ~ /^lastunit/) ? "serve" : $1; t[n] += $2 } END { printf "serve=%.2f postgres=%.2f redis=%.2f\n", t["serve"], t["postgres"], t["redis"] }'
-}
-# measure NAME COMMAND…: the command prints one number (per second) and its p50 and p99 in ms.
-measure() {
-	local name=$1 before after line; shift
-	before=$(cpu); line=$("$@"); after=$(cpu)
-	printf '%s %s %s %s\n' "$name" "$line" "$before" "$after" >>"$work/samples"
-}
-to_ms='function ms(v) { return v ~ /us$/ ? v / 1000 : v ~ /ms$/ ? v + 0 : v * 1000 }'
-wrk_run() { # script args…
-	wrk -t2 -c"$clients" -d"${seconds}s" --latency -s "$1" "$url" -- "${@:2}" >"$work/wrk.out"
-	grep -q 'Non-2xx' "$work/wrk.out" && { cat "$work/wrk.out" >&2; die "wrk met refusals"; }
-	awk "$to_ms"' /^ *50%/ { p50 = ms($2) } /^ *99%/ { p99 = ms($2) } /^Requests\/sec/ { r = $2 } END { print r, p50, p99 }' "$work/wrk.out"
-}
-pgbench_run() {
-	"$pg_bin/pgbench" -n -M prepared -c "$clients" -j 2 -T "$seconds" -f "$1" -l --log-prefix="$work/pgb" "$db" >"$work/pgb.out" 2>"$work/pgb.err" || { cat "$work/pgb.err" >&2; die "pgbench failed"; }
-	local tps; tps=$(awk '/^tps/ { print $3 }' "$work/pgb.out")
-	cat "$work"/pgb.[0-9]* | awk '{ print $3 / 1000 }' | sort -n | awk -v tps="$tps" '{ v[NR] = $1 } END { print tps, v[int(NR * .5) + 1], v[int(NR * .99) + 1] }'
-	rm -f "$work"/pgb.[0-9]*
-}
 redis_run() {
 	local cell; cell=$(redis-cli -s "$redis_socket" --scan --pattern 'lu:*:BENCH-00001' | head -1)
 	redis-benchmark -s "$redis_socket" -c "$clients" -n $((seconds * 60000)) --csv GET "${cell:-missing}" 2>/dev/null |
 		awk -F'","|"' 'END { print $3, $6, $8 }'
 }
-hits_run() { wrk_run "$here/lookup.lua" 1 $skus "$key"; }
-many_run() { wrk_run "$here/lookup.lua" 100 $skus "$key" | awk '{ print $1 * 100, $2, $3 }'; }
+hits_run() { wrk_run "$url" "$here/lookup.lua" 1 "$skus" "$key"; }
+many_run() { wrk_run "$url" "$here/lookup.lua" 100 "$skus" "$key" | awk '{ print $1 * 100, $2, $3 }'; }
+# Half of the clients at each; the sum, the mean of the medians, the worse p99.
+two_instances() {
+	local half=$((clients / 2)) other
+	other=$(cat "$work/second.url")
+	{ clients=$half checkouts "$other" "$key" 1 & clients=$half checkouts "$url" "$key" 1; wait; } |
+		awk '{ r += $1; p50 += $2 / 2; if ($3 > p99) p99 = $3 } END { print r, p50, p99 }'
+}
 
 # Warm: the epoch is open, every cell is filled.
-for _ in $(seq 100); do curl -fsS "$url/readyz" | grep -q '"lease": *true' && break; sleep 0.1; done
+await_lease
 seconds=2 many_run >/dev/null; seconds=3 many_run >/dev/null
 
 for round in $(seq "$rounds"); do
 	printf 'round %s of %s\n' "$round" "$rounds" >&2
 	measure a_pgbench pgbench_run "$work/hot.sql"
-	measure a_lastunit wrk_run "$here/checkout.lua" 1 "$key"
+	measure a_lastunit checkouts "$url" "$key" 1
+	for n in 1 10 64; do clients=$n measure "a_cte_$n" pgbench_run "$work/cte.sql"; done
+	measure g_uncached checkouts "$(cat "$work/uncached.url")" "$uncached_key" 1
+	measure g_cached checkouts "$url" "$key" 1
+	measure h_two two_instances
 	measure b_pgbench pgbench_run "$work/wide.sql"
-	measure b_lastunit wrk_run "$here/checkout.lua" $skus "$key"
+	measure b_lastunit checkouts "$url" "$key" "$skus"
+	measure e_pgbench pgbench_run "$work/two.sql"
+	measure e_lastunit checkouts "$url" "$key" 100 2
+	clients=1 measure f_pgbench pgbench_run "$work/hot.sql"
+	clients=1 measure f_lastunit checkouts "$url" "$key" 1
 	seconds=2 many_run >/dev/null
 	measure c_redis redis_run
 	measure c_lastunit hits_run
@@ -113,31 +107,36 @@ for round in $(seq "$rounds"); do
 done
 
 # --- the table ----------------------------------------------------------------------------------------------------------------
-median() { # name column
-	awk -v n="$1" -v c="$2" '$1 == n { print $c }' "$work/samples" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
-}
-cpu_share() { # name: CPU seconds per wall second of each process, medians
-	awk -v n="$1" -v s="$seconds" '$1 == n { split("5 6 7", b, " "); for (i = 1; i <= 3; i++) { split($(4 + i), x, "="); split($(7 + i), y, "="); d[i] += (y[2] - x[2]) / s; name[i] = x[1] } k++ } END { for (i = 1; i <= 3; i++) printf "%s %.0f%%  ", name[i], 100 * d[i] / k }' "$work/samples"
-}
-row() { printf '%-46s %10.0f %8.2f %8.2f   %s\n' "$2" "$(median "$1" 2)" "$(median "$1" 3)" "$(median "$1" 4)" "$(cpu_share "$1")"; }
-verdicts=0
-ratio() { # label, measured, against, times, wanted
-	awk -v l="$1" -v a="$(median "$2" 2)" -v b="$(median "$3" 2)" -v w="$4" 'BEGIN { r = a / b; printf "%-46s %9.2fx   wanted %sx   %s\n", l, r, w, (r >= w ? "ok" : "MISSED"); exit (r < w) }' || verdicts=1
-}
+best_cte=$(for n in 1 10 64; do echo "$(median a_cte_$n 2) a_cte_$n"; done | sort -g | awk 'END { print $2 }')
 say
 say "$clients clients, $rounds rounds of ${seconds} s, $(nproc) cores shared by load and servers, fsync on; medians"
 say
-printf '%-46s %10s %8s %8s   %s\n' "" "per s" "p50 ms" "p99 ms" "CPU per wall second (of $(nproc)00%)"
+head_row
 row a_pgbench "(a) pgbench FOR UPDATE, one row"
+for n in 1 10 64; do row "a_cte_$n" "(a) pgbench, one CTE statement, $n clients"; done
 row a_lastunit "(a) checkouts over HTTP, one SKU"
 row b_pgbench "(b) pgbench FOR UPDATE, $skus rows"
 row b_lastunit "(b) checkouts over HTTP, $skus SKUs"
 row c_redis "(c) redis-benchmark GET"
 row c_lastunit "(c) availability hits over HTTP"
 row d_lastunit "(d) look-ups of 100, in SKUs"
+row e_pgbench "(e) pgbench FOR UPDATE, two of 100 rows"
+row e_lastunit "(e) carts of two lines over HTTP, 100 SKUs"
+row f_pgbench "(f) pgbench FOR UPDATE, one client"
+row f_lastunit "(f) checkouts over HTTP, one client"
+row g_uncached "(g) checkouts over HTTP, one SKU, no cache"
+row g_cached "(g) the same with it"
+row h_two "(h) checkouts over HTTP, one SKU, two instances"
 say
-ratio "(a) hot SKU against FOR UPDATE" a_lastunit a_pgbench 10
-ratio "(b) $skus SKUs against FOR UPDATE" b_lastunit b_pgbench 1.5
-ratio "(c) hits against redis-benchmark GET" c_lastunit c_redis 0.5
-ratio "(d) 100-SKU look-ups against (c)" d_lastunit c_lastunit 5
+rate "(a) hot SKU against FOR UPDATE" a_lastunit a_pgbench 20
+rate "(a) hot SKU against the best CTE (${best_cte##*_} clients)" a_lastunit "$best_cte" 5
+wanted "(a) its p99 against FOR UPDATE's p50" "$(median a_lastunit 4)" "$(median a_pgbench 3)" "at most" 1
+rate "(b) $skus SKUs against FOR UPDATE" b_lastunit b_pgbench 2.5
+rate "(c) hits against redis-benchmark GET" c_lastunit c_redis 0.7
+wanted "(c) p99 of a hit against its p50" "$(median c_lastunit 4)" "$(median c_lastunit 3)" "at most" 3
+rate "(d) 100-SKU look-ups against (c)" d_lastunit c_lastunit 5
+rate "(e) two-line carts against FOR UPDATE" e_lastunit e_pgbench 8
+wanted "(f) time of a checkout against the bare transaction" "$(median f_pgbench 2)" "$(median f_lastunit 2)" "at most" 1.6
+rate "(g) with the cache against without" g_cached g_uncached 0.88
+rate "(h) two instances against one" h_two g_cached 0.95
 exit $verdicts
