@@ -178,39 +178,61 @@ static struct text joined(struct arena *arena, struct text namespace, struct tex
 	return (struct text){bytes, namespace.size + tail.size};
 }
 
-/* EVALSHA sha keys guard key…, with room for `arguments` more; argc counts what is there so far. */
-static struct cell_call call_new(struct arena *arena, enum script_name name, struct text namespace,
-                                 const struct text *skus, size_t count, size_t arguments)
-{
-	CHECK(count > 0 && count <= LU_CELLS_MAX);
-	struct cell_call call = {0, ARENA_ARRAY(arena, 4 + count + arguments, struct text)};
-	call.argv[call.argc++] = TEXT("EVALSHA");
-	call.argv[call.argc++] = (struct text){script_get(name)->sha, SCRIPT_SHA_BYTES};
-	call.argv[call.argc++] = number_text(arena, (int64_t)count + 1);
-	call.argv[call.argc++] = joined(arena, namespace, TEXT("!open"));
-	for (size_t i = 0; i < count; i++) {
-		char *key = arena_alloc(arena, namespace.size + 1 + skus[i].size);
-		char *at = put_bytes(key, namespace.data, namespace.size);
-		*at++ = ':';
-		at = put_bytes(at, skus[i].data, skus[i].size);
-		call.argv[call.argc++] = (struct text){key, (size_t)(at - key)};
-	}
-	return call;
-}
-
 static void argument(struct cell_call *call, struct text text)
 {
 	call->argv[call->argc++] = text;
 }
 
-struct cell_call cell_read(struct arena *arena, struct text namespace, const struct text *skus, size_t count)
+static void add_keys(struct arena *arena, struct cell_call *call, struct text namespace, const struct text *skus,
+                     size_t count)
 {
-	return call_new(arena, SCRIPT_READ, namespace, skus, count, 0);
+	for (size_t i = 0; i < count; i++) {
+		char *key = arena_alloc(arena, namespace.size + 1 + skus[i].size);
+		char *at = put_bytes(key, namespace.data, namespace.size);
+		*at++ = ':';
+		at = put_bytes(at, skus[i].data, skus[i].size);
+		argument(call, (struct text){key, (size_t)(at - key)});
+	}
+}
+
+/* EVALSHA sha keys guard key…, with room for `arguments` more; argc counts what is there so far. */
+static struct cell_call call_new(struct arena *arena, enum script_name name, struct text namespace,
+                                 const struct text *skus, size_t count, size_t arguments)
+{
+	struct cell_call call = {0, ARENA_ARRAY(arena, 4 + count + arguments, struct text)};
+	argument(&call, TEXT("EVALSHA"));
+	argument(&call, (struct text){script_get(name)->sha, SCRIPT_SHA_BYTES});
+	argument(&call, number_text(arena, (int64_t)count + 1));
+	argument(&call, joined(arena, namespace, TEXT("!open")));
+	add_keys(arena, &call, namespace, skus, count);
+	return call;
+}
+
+void cell_read(struct arena *arena, struct text namespace, const struct text *skus, size_t count,
+               struct redis_command ret_commands[2])
+{
+	CHECK(count > 0 && count <= LU_CELLS_MAX);
+	struct cell_call fence = call_new(arena, SCRIPT_READ, namespace, NULL, 0, 0);
+	struct cell_call get = {0, ARENA_ARRAY(arena, 1 + count, struct text)};
+	argument(&get, TEXT("MGET"));
+	add_keys(arena, &get, namespace, skus, count);
+	ret_commands[0] = (struct redis_command){fence.argc, fence.argv};
+	ret_commands[1] = (struct redis_command){get.argc, get.argv};
+}
+
+struct cell_call cell_teach_read(struct arena *arena)
+{
+	struct cell_call call = {0, ARENA_ARRAY(arena, 3, struct text)};
+	argument(&call, TEXT("SCRIPT"));
+	argument(&call, TEXT("LOAD"));
+	argument(&call, script_get(SCRIPT_READ)->source);
+	return call;
 }
 
 struct cell_call cell_cas(struct arena *arena, struct text namespace, const struct text *skus, const struct text *old,
                           const struct text *new, const int64_t *px_ms, size_t count)
 {
+	CHECK(count > 0 && count <= LU_CELLS_MAX);
 	struct cell_call call = call_new(arena, SCRIPT_CAS, namespace, skus, count, 3 * count);
 	for (size_t i = 0; i < count; i++) {
 		CHECK(px_ms[i] > 0);
@@ -237,6 +259,7 @@ static struct text version_text(struct arena *arena, int64_t version)
 struct cell_call cell_intend(struct arena *arena, struct text namespace, struct text token, const struct text *skus,
                              const int64_t *versions, size_t count)
 {
+	CHECK(count > 0 && count <= LU_CELLS_MAX);
 	struct cell_call call = call_new(arena, SCRIPT_INTEND, namespace, skus, count, 1 + count);
 	token_check(token);
 	argument(&call, token);
@@ -248,6 +271,7 @@ struct cell_call cell_intend(struct arena *arena, struct text namespace, struct 
 struct cell_call cell_publish(struct arena *arena, struct text namespace, struct text token, const struct text *skus,
                               const struct figures *rows, int64_t ttl_ms, size_t count)
 {
+	CHECK(count > 0 && count <= LU_CELLS_MAX);
 	struct cell_call call = call_new(arena, SCRIPT_PUBLISH, namespace, skus, count, 1 + 3 * count);
 	token_check(token);
 	CHECK(ttl_ms > 0);
@@ -265,6 +289,7 @@ struct cell_call cell_publish(struct arena *arena, struct text namespace, struct
 struct cell_call cell_invalidate(struct arena *arena, struct text namespace, const struct text *skus,
                                  const int64_t *versions, size_t count)
 {
+	CHECK(count > 0 && count <= LU_CELLS_MAX);
 	struct cell_call call = call_new(arena, SCRIPT_INVALIDATE, namespace, skus, count, count);
 	for (size_t i = 0; i < count; i++)
 		argument(&call, version_text(arena, versions[i]));
@@ -289,6 +314,14 @@ enum cell_reply cell_reply_kind(const redisReply *reply, size_t count)
 	return CELL_OK;
 }
 
+static void count_outcome(enum cell_reply kind)
+{
+	if (kind == CELL_FENCED)
+		metric_add(METRIC_CELL_FENCED, 1);
+	else if (kind == CELL_FAILED)
+		metric_add(METRIC_CELL_ERRORS, 1);
+}
+
 static void count_call(const struct cell_call *call, enum cell_reply kind)
 {
 	static const enum metric metrics[SCRIPT_COUNT] = {METRIC_CELL_READ, METRIC_CELL_CAS, METRIC_CELL_INTEND,
@@ -296,10 +329,7 @@ static void count_call(const struct cell_call *call, enum cell_reply kind)
 	for (enum script_name name = 0; name < SCRIPT_COUNT; name++)
 		if (call->argv[1].data == script_get(name)->sha)
 			metric_add(metrics[name], 1);
-	if (kind == CELL_FENCED)
-		metric_add(METRIC_CELL_FENCED, 1);
-	else if (kind == CELL_FAILED)
-		metric_add(METRIC_CELL_ERRORS, 1);
+	count_outcome(kind);
 }
 
 enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t count, int64_t deadline_ns,
@@ -317,18 +347,55 @@ enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t coun
 	return kind;
 }
 
+enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells,
+                               bool *ret_forgotten)
+{
+	*ret_forgotten = false;
+	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+		return CELL_FAILED;
+	const redisReply *fence = reply->element[0], *cells = reply->element[1];
+	*ret_forgotten = fence->type == REDIS_REPLY_ERROR && strncmp(fence->str, "NOSCRIPT", 8) == 0;
+	enum cell_reply kind = cell_reply_kind(fence, 1);
+	if (kind != CELL_OK)
+		return kind;
+	if (fence->type != REDIS_REPLY_INTEGER || fence->integer != 1 || cells->type != REDIS_REPLY_ARRAY ||
+	    cells->elements != count)
+		return CELL_FAILED;
+	for (size_t i = 0; i < count; i++)
+		if (cells->element[i]->type != REDIS_REPLY_STRING && cells->element[i]->type != REDIS_REPLY_NIL)
+			return CELL_FAILED;
+	*ret_cells = cells->element;
+	return CELL_OK;
+}
+
 enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text namespace, const struct text *skus,
                           size_t count, int64_t deadline_ns, struct cell **ret_cells)
 {
-	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
-	enum cell_reply kind = cell_run(redis, cell_read(arena, namespace, skus, count), count, deadline_ns, &reply);
+	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL, *taught = NULL;
+	struct redis_command commands[2];
+	redisReply *const *elements;
+	bool forgotten = false;
+	enum cell_reply kind = CELL_FAILED;
+	cell_read(arena, namespace, skus, count, commands);
+	metric_add(METRIC_CELL_READ, 1);
+	if (redis_call_two(redis, commands, deadline_ns, &reply) == LU_OK)
+		kind = cell_read_kind(reply, count, &elements, &forgotten);
+	if (forgotten) {
+		struct cell_call teach = cell_teach_read(arena);
+		redis_reply_done(&reply);
+		if (redis_call(redis, teach.argc, teach.argv, deadline_ns, &taught) == LU_OK &&
+		    redis_call_two(redis, commands, deadline_ns, &reply) == LU_OK)
+			kind = cell_read_kind(reply, count, &elements, &forgotten);
+	}
+	count_outcome(kind);
 	if (kind != CELL_OK)
 		return kind;
 	struct cell *cells = *ret_cells = ARENA_ARRAY(arena, count, struct cell);
 	for (size_t i = 0; i < count; i++) {
-		const redisReply *element = reply->element[i];
-		bool present = element->type == REDIS_REPLY_STRING;
-		struct text raw = present ? arena_text(arena, (struct text){element->str, (size_t)element->len}) : TEXT("");
+		bool present = elements[i]->type == REDIS_REPLY_STRING;
+		struct text raw = TEXT("");
+		if (present)
+			raw = arena_text(arena, (struct text){elements[i]->str, (size_t)elements[i]->len});
 		cells[i] = cell_decode(raw, present, skus[i]);
 	}
 	return CELL_OK;
@@ -374,7 +441,16 @@ enum lu_error cell_guard_set(struct redis *redis, struct text namespace, const c
 	return error;
 }
 
-/* One step of the probe: the call must be answered, and its only number, or only cell, must be `expected`. */
+/* One step of the probe: the cell must read `expected`; size 0: is absent. */
+static bool probe_look(struct redis *redis, struct arena *arena, struct text namespace, struct text sku,
+                       int64_t deadline_ns, struct text expected)
+{
+	struct cell *cell;
+	return cell_look(redis, arena, namespace, &sku, 1, deadline_ns, &cell) == CELL_OK &&
+	       text_equal(cell->state == CELL_ABSENT ? TEXT("") : cell->raw, expected);
+}
+
+/* The same of a script: the call must be answered, and its only number, or only cell, must be `expected`. */
 static bool probe_step(struct redis *redis, struct cell_call call, int64_t deadline_ns, struct text expected)
 {
 	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
@@ -402,15 +478,15 @@ enum lu_error cell_probe(struct redis *redis, struct text namespace, int64_t dea
 	const int64_t px_ms = CELL_TICKET_MS, next = 3;
 	struct text one = TEXT("1");
 
-	bool ok = probe_step(redis, cell_read(&a, ns, &sku, 1), deadline_ns, nothing) &&
+	bool ok = probe_look(redis, &a, ns, sku, deadline_ns, nothing) &&
 	          probe_step(redis, cell_cas(&a, ns, &sku, &nothing, &ticket, &px_ms, 1), deadline_ns, one) &&
 	          probe_step(redis, cell_cas(&a, ns, &sku, &ticket, &filled, &px_ms, 1), deadline_ns, one) &&
-	          probe_step(redis, cell_read(&a, ns, &sku, 1), deadline_ns, filled) &&
+	          probe_look(redis, &a, ns, sku, deadline_ns, filled) &&
 	          probe_step(redis, cell_intend(&a, ns, mark, &sku, &now.version, 1), deadline_ns, one) &&
 	          probe_step(redis, cell_publish(&a, ns, mark, &sku, &now, px_ms, 1), deadline_ns, one) &&
-	          probe_step(redis, cell_read(&a, ns, &sku, 1), deadline_ns, published) &&
+	          probe_look(redis, &a, ns, sku, deadline_ns, published) &&
 	          probe_step(redis, cell_invalidate(&a, ns, &sku, &next, 1), deadline_ns, one) &&
-	          probe_step(redis, cell_read(&a, ns, &sku, 1), deadline_ns, nothing);
+	          probe_look(redis, &a, ns, sku, deadline_ns, nothing);
 	arena_done(&a);
 	return ok ? LU_OK : LU_CACHE_UNAVAILABLE;
 }

@@ -40,7 +40,9 @@ struct cell_call {
 	struct text *argv;
 };
 
-struct cell_call cell_read(struct arena *arena, struct text namespace, const struct text *skus, size_t count);
+/* `read` is two commands for redis_call_two(): the fence, and MGET. */
+void cell_read(struct arena *arena, struct text namespace, const struct text *skus, size_t count,
+               struct redis_command ret_commands[2]);
 /* Sets each key to new[i] with PX px_ms[i] if it holds exactly old[i] (size 0: is absent). Replies 1 or 0 per key. */
 struct cell_call cell_cas(struct arena *arena, struct text namespace, const struct text *skus, const struct text *old,
                           const struct text *new, const int64_t *px_ms, size_t count);
@@ -55,9 +57,14 @@ struct cell_call cell_invalidate(struct arena *arena, struct text namespace, con
                                  const int64_t *versions, size_t count);
 
 enum cell_reply { CELL_OK, CELL_FENCED, CELL_FAILED };
-/* Tells FENCED from an answer; CELL_FAILED for anything that is neither, NULL too. `count`: keys of the call. `read` and
- * `cas` answer an array of `count` elements, the others the number of cells they changed. */
+/* Tells FENCED from an answer; CELL_FAILED for anything that is neither, NULL too. `count`: keys of the call. `cas` answers
+ * an array of `count` elements, `intend`, `publish` and `invalidate` the number of cells they changed. */
 enum cell_reply cell_reply_kind(const redisReply *reply, size_t count);
+/* The same of the reply to `read`. With CELL_OK *ret_cells are `count` strings and nils, borrowed from it. *ret_forgotten,
+ * beside CELL_FAILED: Redis does not know the script, and learns it by cell_teach_read(). */
+enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells,
+                               bool *ret_forgotten);
+struct cell_call cell_teach_read(struct arena *arena);
 
 /* Sends a call on a blocking connection and waits; counts metrics (who sends a call himself counts himself).
  * *ret_reply only with CELL_OK. */

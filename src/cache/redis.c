@@ -319,3 +319,30 @@ enum lu_error redis_call(struct redis *redis, int argc, const struct text *argv,
 	enum lu_error error = redis_send(redis, argc, argv, deadline_ns);
 	return error ? error : redis_receive(redis, deadline_ns, ret_reply);
 }
+
+enum lu_error redis_call_two(struct redis *redis, const struct redis_command commands[2], int64_t deadline_ns,
+                             redisReply **ret_reply)
+{
+	const struct text multi = TEXT("MULTI"), exec = TEXT("EXEC");
+	const struct redis_command all[] = {{1, &multi}, commands[0], commands[1], {1, &exec}};
+	const size_t count = sizeof all / sizeof *all;
+	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
+	char first_error[WIRE_ERROR_BYTES] = "";
+	enum lu_error error = LU_OK;
+	CHECK(!redis->first);
+	for (size_t i = 0; !error && i < count; i++)
+		error = redis_send(redis, all[i].argc, all[i].argv, deadline_ns);
+	for (size_t i = 0; redis->first && i < count; i++) {
+		redis_reply_done(&reply);
+		error = redis_receive(redis, deadline_ns, &reply);
+		if (error && !first_error[0]) /* what EXEC says of it is only that there was one */
+			strcpy(first_error, redis->error);
+	}
+	if (!error && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2) {
+		*ret_reply = reply;
+		reply = NULL;
+		return LU_OK;
+	}
+	redis_close(redis);
+	return failed(redis, "%s", first_error[0] ? first_error : "Redis answered a transaction by something else");
+}

@@ -47,6 +47,17 @@ enum lu_error redis_receive(struct redis *redis, int64_t deadline_ns, redisReply
 /* Send and receive. */
 enum lu_error redis_call(struct redis *redis, int argc, const struct text *argv, int64_t deadline_ns,
                          redisReply **ret_reply) LU_MUST_CHECK;
+
+struct redis_command {
+	int argc;
+	const struct text *argv;
+};
+
+/* Two commands with nothing of anybody else's between them (MULTI … EXEC). The reply is an array of theirs. Without it the
+ * connection is closed: it might be left in its MULTI, where whatever is asked next is only queued. NOSCRIPT stands in the
+ * array; it is not repeated. */
+enum lu_error redis_call_two(struct redis *redis, const struct redis_command commands[2], int64_t deadline_ns,
+                             redisReply **ret_reply) LU_MUST_CHECK;
 void redis_reply_done(redisReply **reply); /* for the cleanup attribute; accepts NULL */
 /* The value of the line "name:value" in an answer to INFO, borrowed from it; size 0: there is none. */
 struct text redis_info_value(struct text info, const char *name);
@@ -65,5 +76,8 @@ bool redis_async_connected(const struct redis_async *redis);
  * NULL with an error. The arguments are copied. */
 void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
                       void *context);
+/* As redis_call_two(), but the connection stays: a MULTI left open ends with the next EXEC, which fails. */
+void redis_async_call_two(struct redis_async *redis, const struct redis_command commands[2], redis_on_reply on_reply,
+                          void *context);
 
 #endif

@@ -409,3 +409,15 @@ void redis_async_call(struct redis_async *redis, int argc, const struct text *ar
 	}
 	event_active(redis->work, 0, 0);
 }
+
+static void on_queued(enum lu_error error, const redisReply *reply, void *context) {}
+
+void redis_async_call_two(struct redis_async *redis, const struct redis_command commands[2], redis_on_reply on_reply,
+                          void *context)
+{
+	const struct text multi = TEXT("MULTI"), exec = TEXT("EXEC");
+	redis_async_call(redis, 1, &multi, on_queued, NULL);
+	redis_async_call(redis, commands[0].argc, commands[0].argv, on_queued, NULL);
+	redis_async_call(redis, commands[1].argc, commands[1].argv, on_queued, NULL);
+	redis_async_call(redis, 1, &exec, on_reply, context);
+}

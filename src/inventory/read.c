@@ -180,23 +180,31 @@ static void call_done(struct read_call *call)
 		event_active(r->flush, EV_TIMEOUT, 0);
 }
 
+static void on_taught(enum lu_error error, const redisReply *reply, void *context) {}
+
 static void on_reply(enum lu_error error, const redisReply *reply, void *context)
 {
 	struct read_call *call = context;
 	struct reader *r = call->reader;
 	SYNC_POINT("read-answered");
-	enum cell_reply kind = error ? CELL_FAILED : cell_reply_kind(reply, call->sku_count);
+	redisReply *const *elements;
+	bool forgotten = false;
+	enum cell_reply kind = error ? CELL_FAILED : cell_read_kind(reply, call->sku_count, &elements, &forgotten);
 	if (kind == CELL_FENCED) {
 		metric_add(METRIC_CELL_FENCED, 1);
 		epoch_report(r->inventory->epoch, call->namespace, "a read was fenced");
 	} else if (kind == CELL_FAILED) {
 		metric_add(METRIC_CELL_ERRORS, 1);
 	}
+	if (forgotten && !r->stopping) { /* for the next ones */
+		struct cell_call teach = cell_teach_read(&call->arena);
+		redis_async_call(r->redis, teach.argc, teach.argv, on_taught, NULL);
+	}
 	struct cell *cells = NULL;
 	if (kind == CELL_OK) {
 		cells = ARENA_ARRAY(&call->arena, call->sku_count, struct cell);
 		for (size_t i = 0; i < call->sku_count; i++) {
-			const redisReply *e = reply->element[i];
+			const redisReply *e = elements[i];
 			bool present = e->type != REDIS_REPLY_NIL;
 			struct text raw = {present ? e->str : NULL, present ? (size_t)e->len : 0};
 			cells[i] = cell_decode(raw, present, call->skus[i]);
@@ -285,10 +293,11 @@ static void on_flush(evutil_socket_t fd, short what, void *context)
 		if (stale)
 			epoch_last_namespace(r->inventory->epoch, call->namespace);
 		if (r->redis && !r->stopping && (call->lease || (stale && call->namespace[0]))) {
-			struct cell_call read = cell_read(&call->arena, text_of(call->namespace), call->skus, call->sku_count);
+			struct redis_command read[2];
+			cell_read(&call->arena, text_of(call->namespace), call->skus, call->sku_count, read);
 			metric_add(METRIC_CELL_READ, 1);
 			SYNC_POINT("read-asked");
-			redis_async_call(r->redis, read.argc, read.argv, on_reply, call);
+			redis_async_call_two(r->redis, read, on_reply, call);
 			continue;
 		}
 		for (size_t i = 0; i < call->wanted_count; i++)

@@ -303,6 +303,7 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 	struct arena arena;
 	char identity[160];
 	const struct text ns = TEXT("lu:async"), sku = TEXT("A");
+	const int64_t version = 1;
 	assert_true(redis_address_parse(server.url, &address, &why));
 	struct redis *plain = redis_new(&address);
 	assert_int_equal(cell_redis_identity(plain, deadline_in_ms(PATIENT_MS), identity), LU_OK);
@@ -315,8 +316,8 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 	for (int i = 0; i < 3; i++) {
 		free(redis_server_command(&server, "SCRIPT FLUSH"));
 		for (int n = 0; n < 5; n++) {
-			struct cell_call read = cell_read(&arena, ns, &sku, 1);
-			redis_async_call(redis, read.argc, read.argv, on_cells, NULL);
+			struct cell_call mark = cell_intend(&arena, ns, TEXT("m"), &sku, &version, 1);
+			redis_async_call(redis, mark.argc, mark.argv, on_cells, NULL);
 			call(); /* its reply stays its own while the script's comes later */
 		}
 		arena_reset(&arena); /* the call's bytes were copied */

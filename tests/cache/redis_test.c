@@ -325,13 +325,14 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 	const struct text ns = TEXT("lu:forgotten"), sku = TEXT("A");
 	assert_int_equal(cell_redis_identity(redis, FAR, identity), LU_OK);
 	assert_int_equal(cell_guard_set(redis, ns, identity, FAR), LU_OK);
-	struct cell_call read = cell_read(&arena, ns, &sku, 1);
+	const int64_t version = 1;
+	struct cell_call mark = cell_intend(&arena, ns, TEXT("m"), &sku, &version, 1);
 	for (int i = 0; i < 3; i++) {
 		free(redis_server_command(&server, "SCRIPT FLUSH"));
 		redisReply *reply = NULL;
-		assert_int_equal(cell_run(redis, read, 1, FAR, &reply), CELL_OK);
+		assert_int_equal(cell_run(redis, mark, 1, FAR, &reply), CELL_OK);
 		redis_reply_done(&reply);
-		char *exists = redis_server_command(&server, arena_printf(&arena, "SCRIPT EXISTS %s", read.argv[1].data).data);
+		char *exists = redis_server_command(&server, arena_printf(&arena, "SCRIPT EXISTS %s", mark.argv[1].data).data);
 		assert_string_equal(exists, "1"); /* so the next call finds it */
 		free(exists);
 	}
@@ -339,9 +340,9 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 	/* Among others under way: everyone still gets his own, in order. */
 	free(redis_server_command(&server, "SCRIPT FLUSH"));
 	send_echo(redis, "before");
-	assert_int_equal(redis_send(redis, read.argc, read.argv, FAR), LU_OK);
+	assert_int_equal(redis_send(redis, mark.argc, mark.argv, FAR), LU_OK);
 	send_echo(redis, "between");
-	assert_int_equal(redis_send(redis, read.argc, read.argv, FAR), LU_OK);
+	assert_int_equal(redis_send(redis, mark.argc, mark.argv, FAR), LU_OK);
 	send_echo(redis, "behind");
 	redisReply *reply = NULL;
 	receive_echo(redis, "before");

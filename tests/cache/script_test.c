@@ -205,15 +205,25 @@ static void read_shows_a_cell_as_it_stands(void **state)
 {
 	for (size_t i = 0; i < STATES; i++) {
 		arrange(sku, states[i].before);
-		redisReply *reply = NULL;
-		assert_int_equal(run(cell_read(&arena, ns, &sku, 1), 1, &reply), CELL_OK);
-		const redisReply *cell = reply->element[0];
+		struct cell *cell;
+		assert_int_equal(cell_look(redis, &arena, ns, &sku, 1, FAR, &cell), CELL_OK);
 		bool nil = strcmp(states[i].before, ABSENT) == 0 || strcmp(states[i].before, WRONG_TYPE) == 0;
-		assert_int_equal(cell->type, nil ? REDIS_REPLY_NIL : REDIS_REPLY_STRING);
+		assert_int_equal(cell->state == CELL_ABSENT, nil);
 		if (!nil)
-			assert_string_equal(cell->str, states[i].before);
+			assert_true(text_equal(cell->raw, text_of(states[i].before)));
 		assert_string_equal(look(sku), states[i].before);
+	}
+}
+
+static void a_forgotten_fence_is_taught_within_the_same_look(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		struct cell *cell;
+		redisReply *reply = COMMAND(TEXT("SCRIPT"), TEXT("FLUSH"));
 		redis_reply_done(&reply);
+		put(sku, TEXT(V5));
+		assert_int_equal(cell_look(redis, &arena, ns, &sku, 1, FAR, &cell), CELL_OK);
+		assert_int_equal(cell->state, CELL_VALUE);
 	}
 }
 
@@ -306,8 +316,10 @@ static void assert_fenced(const char *why)
 	const struct text absent = TEXT(""), ticket = TEXT("F|t"), value = TEXT(V5);
 	const int64_t px_ms = 2000, version = 5;
 	const char *before = look(sku);
+	struct cell *cell;
+	if (cell_look(redis, &arena, ns, &sku, 1, FAR, &cell) != CELL_FENCED)
+		fail_msg("%s: read on \"%s\" was not FENCED", why, before);
 	const struct cell_call calls[] = {
-		cell_read(&arena, ns, &sku, 1),
 		cell_cas(&arena, ns, &sku, &absent, &ticket, &px_ms, 1),
 		cell_cas(&arena, ns, &sku, &ticket, &value, &px_ms, 1),
 		cell_intend(&arena, ns, TEXT("tok"), &sku, &version, 1),
@@ -326,9 +338,8 @@ static void assert_fenced(const char *why)
 
 static void assert_open(void)
 {
-	redisReply *reply = NULL;
-	assert_int_equal(run(cell_read(&arena, ns, &sku, 1), 1, &reply), CELL_OK);
-	redis_reply_done(&reply);
+	struct cell *cell;
+	assert_int_equal(cell_look(redis, &arena, ns, &sku, 1, FAR, &cell), CELL_OK);
 }
 
 static void C1_without_its_guard_every_script_is_fenced(void **state)
@@ -454,16 +465,14 @@ static void two_thousand_keys_are_one_call_of_each_script(void **state)
 	assert_int_equal(reply->integer, N);
 	redis_reply_done(&reply);
 
-	assert_int_equal(run(cell_read(&arena, ns, skus, N), N, &reply), CELL_OK);
+	struct cell *cells;
+	assert_int_equal(cell_look(redis, &arena, ns, skus, N, FAR, &cells), CELL_OK);
 	for (size_t i = 0; i < N; i++) {
-		const redisReply *cell = reply->element[i];
-		struct cell seen = cell_decode((struct text){cell->str, (size_t)cell->len}, true, skus[i]);
-		assert_int_equal(seen.state, CELL_VALUE);
-		assert_int_equal(seen.figures.version, versions[i]);
-		assert_int_equal(seen.figures.on_hand, i);
+		assert_int_equal(cells[i].state, CELL_VALUE);
+		assert_int_equal(cells[i].figures.version, versions[i]);
+		assert_int_equal(cells[i].figures.on_hand, i);
 		versions[i] += i % 2; /* every other one is newer than its cell */
 	}
-	redis_reply_done(&reply);
 	assert_int_equal(run(cell_invalidate(&arena, ns, skus, versions, N), N, &reply), CELL_OK);
 	assert_int_equal(reply->integer, N / 2);
 	redis_reply_done(&reply);
@@ -507,21 +516,17 @@ static void every_byte_survives_in_keys_and_cells(void **state)
 	const int64_t px_ms = 100000, version = 2;
 	assert_int_equal(number(cell_cas(&arena, ns, &all, &absent, &ticket, &px_ms, 1)), 1);
 	assert_int_equal(number(cell_cas(&arena, ns, &all, &ticket, &value, &px_ms, 1)), 1);
-	redisReply *reply = NULL;
-	assert_int_equal(run(cell_read(&arena, ns, &all, 1), 1, &reply), CELL_OK);
-	struct text seen = {reply->element[0]->str, (size_t)reply->element[0]->len};
-	assert_int_equal(cell_decode(seen, true, all).state, CELL_VALUE);
-	redis_reply_done(&reply);
+	struct cell *cell;
+	assert_int_equal(cell_look(redis, &arena, ns, &all, 1, FAR, &cell), CELL_OK);
+	assert_int_equal(cell->state, CELL_VALUE);
 	/* The scripts recognise it as a V of its key, too: same version stays, older goes. */
 	assert_int_equal(number(cell_invalidate(&arena, ns, &all, &one.version, 1)), 0);
 	assert_int_equal(number(cell_invalidate(&arena, ns, &all, &version, 1)), 1);
 
 	/* A foreign cell comes back byte by byte as well. */
 	put(sku, all);
-	assert_int_equal(run(cell_read(&arena, ns, &sku, 1), 1, &reply), CELL_OK);
-	assert_int_equal(reply->element[0]->len, sizeof bytes);
-	assert_memory_equal(reply->element[0]->str, bytes, sizeof bytes);
-	redis_reply_done(&reply);
+	assert_int_equal(cell_look(redis, &arena, ns, &sku, 1, FAR, &cell), CELL_OK);
+	assert_true(text_equal(cell->raw, all));
 }
 
 static void keys_of_one_call_do_not_touch_each_other(void **state)
@@ -546,6 +551,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(read_shows_a_cell_as_it_stands),
+		TEST(a_forgotten_fence_is_taught_within_the_same_look),
 		TEST(C4_a_ticket_is_taken_only_where_nothing_stands),
 		TEST(C4_a_fill_replaces_its_own_ticket_and_nothing_else),
 		TEST(C3_a_marker_covers_whatever_stands_and_has_no_end),

@@ -173,7 +173,7 @@ static bool resp_word(const char *bytes, size_t size, int n, struct text *ret)
 
 static const char *script_of(struct text source_or_sha)
 {
-	static const char *const names[] = {"read", "cas", "intend", "publish", "invalidate"};
+	static const char *const names[] = {"fence", "cas", "intend", "publish", "invalidate"};
 	const struct script *script = script_by_sha(source_or_sha);
 	for (enum script_name i = 0; i < SCRIPT_COUNT; i++) {
 		const struct script *one = script_get(i);
@@ -193,6 +193,8 @@ static void redis_name(const char *bytes, size_t size, char name[NAME_BYTES])
 	snprintf(name, NAME_BYTES, "%.*s", (int)(word.size < 30 ? word.size : 30), word.data);
 	for (char *c = name; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
+	if (strcmp(name, "exec") == 0)
+		strcpy(name, "read"); /* the only transaction there is: here Redis does it, and answers */
 	if (strncmp(name, "eval", 4) != 0 || !resp_word(bytes, size, 1, &script))
 		return;
 	snprintf(name, NAME_BYTES, "%s", script_of(script));

@@ -177,14 +177,31 @@ static void no_prefix_of_a_cell_is_a_cell(void **state)
 static void a_call_declares_the_guard_and_every_key(void **state)
 {
 	const struct text skus[] = {TEXT("A"), TEXT("B")};
-	struct cell_call call = cell_read(&arena, TEXT("lu:n"), skus, 2);
-	assert_int_equal(call.argc, 6);
+	const int64_t versions[] = {1, 2};
+	struct cell_call call = cell_invalidate(&arena, TEXT("lu:n"), skus, versions, 2);
+	assert_int_equal(call.argc, 8);
 	assert_text(call.argv[0], TEXT("EVALSHA"));
-	assert_text(call.argv[1], text_of(script_get(SCRIPT_READ)->sha));
+	assert_text(call.argv[1], text_of(script_get(SCRIPT_INVALIDATE)->sha));
 	assert_text(call.argv[2], TEXT("3"));
 	assert_text(call.argv[3], TEXT("lu:n!open"));
 	assert_text(call.argv[4], TEXT("lu:n:A"));
 	assert_text(call.argv[5], TEXT("lu:n:B"));
+}
+
+static void a_read_is_the_fence_and_the_cells(void **state)
+{
+	const struct text skus[] = {TEXT("A"), TEXT("B")};
+	struct redis_command read[2];
+	cell_read(&arena, TEXT("lu:n"), skus, 2, read);
+	assert_int_equal(read[0].argc, 4);
+	assert_text(read[0].argv[0], TEXT("EVALSHA"));
+	assert_text(read[0].argv[1], text_of(script_get(SCRIPT_READ)->sha));
+	assert_text(read[0].argv[2], TEXT("1"));
+	assert_text(read[0].argv[3], TEXT("lu:n!open"));
+	assert_int_equal(read[1].argc, 3);
+	assert_text(read[1].argv[0], TEXT("MGET"));
+	assert_text(read[1].argv[1], TEXT("lu:n:A"));
+	assert_text(read[1].argv[2], TEXT("lu:n:B"));
 }
 
 static void the_arguments_of_each_script_are_in_its_order(void **state)
@@ -277,10 +294,47 @@ static void a_reply_is_an_answer_only_if_it_fits_the_call(void **state)
 	assert_int_equal(cell_reply_kind(NULL, 1), CELL_FAILED);
 }
 
+static void cells_count_only_behind_the_fence(void **state)
+{
+	static const struct {
+		const char *resp;
+		enum cell_reply kind;
+		bool forgotten;
+	} rows[] = {
+		{"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", CELL_OK, false},
+		{"*2\r\n:1\r\n*1\r\n$-1\r\n", CELL_OK, false},
+		{"*2\r\n+FENCED\r\n*1\r\n$1\r\nx\r\n", CELL_FENCED, false},
+		{"*2\r\n-NOSCRIPT none\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, true},
+		{"*2\r\n-ERR no\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
+		{"*2\r\n:0\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
+		{"*2\r\n*1\r\n:1\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
+		{"*2\r\n:1\r\n*2\r\n$1\r\nx\r\n$1\r\nx\r\n", CELL_FAILED, false},
+		{"*2\r\n:1\r\n*1\r\n:1\r\n", CELL_FAILED, false},
+		{"*2\r\n:1\r\n$1\r\nx\r\n", CELL_FAILED, false},
+		{"*2\r\n:1\r\n-WRONGTYPE x\r\n", CELL_FAILED, false},
+		{"*1\r\n:1\r\n", CELL_FAILED, false},
+		{"*-1\r\n", CELL_FAILED, false},
+		{"+QUEUED\r\n", CELL_FAILED, false},
+		{"+FENCED\r\n", CELL_FAILED, false},
+		{"-EXECABORT x\r\n", CELL_FAILED, false},
+	};
+	redisReply *const *cells = NULL;
+	bool forgotten;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		redisReply *reply = parsed(rows[i].resp);
+		if (cell_read_kind(reply, 1, &cells, &forgotten) != rows[i].kind || forgotten != rows[i].forgotten)
+			fail_msg("row %zu: %s", i, rows[i].resp);
+		redis_reply_done(&reply);
+	}
+	assert_int_equal(cell_read_kind(NULL, 1, &cells, &forgotten), CELL_FAILED);
+	assert_false(forgotten);
+}
+
 static void a_forgotten_script_is_sent_with_its_source(void **state)
 {
 	const struct text sku = TEXT("A\r\n$7\r\nEVALSHA\r\n");
-	struct cell_call call = cell_read(&arena, TEXT("n"), &sku, 1);
+	const int64_t version = 1;
+	struct cell_call call = cell_invalidate(&arena, TEXT("n"), &sku, &version, 1);
 	struct buffer request = {0}, again = {0}, expected = {0};
 	wire_request(&request, call.argc, call.argv);
 	redisReply *noscript = parsed("-NOSCRIPT No matching script.\r\n"), *other = parsed("-ERR no\r\n");
@@ -288,7 +342,7 @@ static void a_forgotten_script_is_sent_with_its_source(void **state)
 	assert_false(wire_again(other, buffer_text(&request), &again));
 	assert_true(wire_again(noscript, buffer_text(&request), &again));
 	call.argv[0] = TEXT("EVAL");
-	call.argv[1] = script_get(SCRIPT_READ)->source;
+	call.argv[1] = script_get(SCRIPT_INVALIDATE)->source;
 	wire_request(&expected, call.argc, call.argv);
 	assert_text(buffer_text(&again), buffer_text(&expected));
 
@@ -414,9 +468,11 @@ int main(void)
 		cmocka_unit_test(whatever_is_not_exactly_ours_is_foreign),
 		cmocka_unit_test(no_prefix_of_a_cell_is_a_cell),
 		cmocka_unit_test(a_call_declares_the_guard_and_every_key),
+		cmocka_unit_test(a_read_is_the_fence_and_the_cells),
 		cmocka_unit_test(the_arguments_of_each_script_are_in_its_order),
 		cmocka_unit_test(the_life_of_a_published_cell_is_spread_over_a_tenth),
 		cmocka_unit_test(a_reply_is_an_answer_only_if_it_fits_the_call),
+		cmocka_unit_test(cells_count_only_behind_the_fence),
 		cmocka_unit_test(a_forgotten_script_is_sent_with_its_source),
 		cmocka_unit_test(a_field_of_info_is_found_by_its_whole_name),
 		cmocka_unit_test(urls_say_where_redis_is),
