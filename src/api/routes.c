@@ -64,6 +64,7 @@ static const struct route routes[] = {
 	{GET,  "/page/{file}",                    0,           page_file_get},
 	{POST, "/page-keys",                      0,           page_keys_post},        /* dev's own page only */
 	{POST, "/page-break-redis",               0,           page_break_redis_post}, /* dev's own page only */
+	{POST, "/page-naive",                     0,           page_naive_post},       /* dev's own page only */
 	{GET,  "/shop/{sku}",                     0,           shop_page_get},
 };
 // clang-format on

@@ -14,6 +14,7 @@ void page_get(struct request *request);      /* page.c */
 void page_file_get(struct request *request);
 void page_keys_post(struct request *request);
 void page_break_redis_post(struct request *request);
+void page_naive_post(struct request *request); /* page_naive.c */
 void shop_page_get(struct request *request); /* shop_page.c */
 
 #endif

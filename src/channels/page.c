@@ -98,8 +98,7 @@ void page_file_get(struct request *request)
 
 /* --- on the developer's own machine ----------------------------------------------------------------------------------- */
 
-/* False: replied. */
-static bool check_own_page(struct request *request)
+bool page_is_own(struct request *request)
 {
 	if (!*loop_of(request)->config->page_keys) {
 		problem_reply(request, LU_NOT_FOUND, TEXT("Only `lastunit dev` gives its page keys. Here, paste one into it."));
@@ -115,7 +114,7 @@ static bool check_own_page(struct request *request)
 
 void page_keys_post(struct request *request)
 {
-	if (!check_own_page(request))
+	if (!page_is_own(request))
 		return;
 	request_add_header(request, "Cache-Control", TEXT("no-store"));
 	request_reply(request, 200, "application/json", text_of(loop_of(request)->config->page_keys));
@@ -152,7 +151,7 @@ static void on_broken(struct ask *ask)
 
 void page_break_redis_post(struct request *request)
 {
-	if (!check_own_page(request))
+	if (!page_is_own(request))
 		return;
 	struct breaking *breaking = ARENA_NEW(request_arena(request), struct breaking);
 	breaking->url = loop_of(request)->config->redis_url;

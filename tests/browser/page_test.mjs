@@ -47,6 +47,23 @@ test('six channels race for the last unit, and one has it', async () => {
   shop.audit();
 });
 
+test('the naive control oversells beside ours, for a keyboard too', async () => {
+  const page = await open('/');
+  await says(number(page), /^\d+$/);
+  const result = page.locator('#naive-result');
+  for (let i = 0; i < 2; i++) {
+    await page.locator('#naive').focus();
+    await page.keyboard.press('Enter');
+    await says(result, /^naive: sold 2 of 1 · ours: sold 1 of 1$/);
+    assert.equal(await available(), 0);
+    await page.locator('#naive:enabled').waitFor();
+  }
+  assert.match(await page.locator('#naive-why').textContent(), /its stock now says -1/);
+  await page.locator('#naive').scrollIntoViewIfNeeded();
+  await shot(page, 'naive');
+  shop.audit();
+});
+
 test('a hold drains, and is over', async () => {
   await receive(1);
   const before = await available();
@@ -154,7 +171,7 @@ test('a keyboard and a screen reader find their way', async () => {
     return [...all].filter((node) => !named(node)).map((node) => node.outerHTML);
   });
   assert.deepEqual(nameless, []);
-  for (const id of ['race-result', 'broken']) assert.equal(await page.locator(`#${id}`).getAttribute('aria-live'), 'polite');
+  for (const id of ['race-result', 'broken', 'naive-result']) assert.equal(await page.locator(`#${id}`).getAttribute('aria-live'), 'polite');
   const focus = await page.locator('#race').evaluate((node) => {
     node.focus();
     return getComputedStyle(node).outlineStyle;
@@ -209,6 +226,7 @@ test('under serve it watches with a key that is pasted, and keeps it nowhere', a
   await says(number(page), new RegExp(`^${await available()}$`));
   assert.equal(await page.locator('#race').isVisible(), false);
   assert.equal(await page.locator('#break').isVisible(), false);
+  assert.equal(await page.locator('#naive').isVisible(), false);
   assert.equal(await page.locator('#panes button:enabled').count(), 0);
   await receive(2);
   await says(number(page), new RegExp(`^${await available()}$`));

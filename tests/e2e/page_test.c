@@ -9,6 +9,7 @@
 #include "base/embed.h"
 #include "base/text.h"
 #include "channels/origin.h"
+#include "lib/pg_server.h"
 
 static void get(const char *path, const char *headers, int status)
 {
@@ -118,6 +119,7 @@ static void keys_are_given_to_the_page_of_this_machine_alone(void **state)
 		shop_expect(NULL, "POST", "/page-keys", others[i], NULL, 403);
 		assert_null(strstr(shop_answer.body, "lu_"));
 		shop_expect(NULL, "POST", "/page-break-redis", others[i], NULL, 403);
+		shop_expect(NULL, "POST", "/page-naive", others[i], NULL, 403);
 	}
 	get("/page-keys", own_origin(), 405);
 }
@@ -127,8 +129,8 @@ static void serve_gives_no_keys_and_breaks_nothing(void **state)
 	struct service other;
 	shop_beside(&other, NULL, NULL);
 	const char *origin = shop_text("Origin: http://127.0.0.1:%d\r\n", other.port);
-	static const char *const paths[] = {"/page-keys", "/page-break-redis"};
-	for (size_t i = 0; i < 2; i++) {
+	static const char *const paths[] = {"/page-keys", "/page-break-redis", "/page-naive"};
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
 		struct answer answer = service_call(&other, NULL, "POST", paths[i], origin, NULL);
 		assert_int_equal(answer.status, 404);
 		answer_done(&answer);
@@ -147,6 +149,18 @@ static void redis_is_broken_and_comes_back(void **state)
 	shop_wait_until(shop_child("redis-server") && shop_child("redis-server") != before);
 	shop_warm(&shop, "PAGE-BREAK");
 	shop_expect_seen(&shop, "PAGE-BREAK", 4, 0);
+}
+
+static void the_naive_control_oversells_and_leaves_nothing(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		shop_expect(NULL, "POST", "/page-naive", own_origin(), NULL, 200);
+		assert_int_equal(answer_int(&shop_answer, "sold"), 2);
+		assert_int_equal(answer_int(&shop_answer, "of"), 1);
+		assert_int_equal(answer_int(&shop_answer, "on_hand"), -1);
+	}
+	const char *left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lastunit_race%'";
+	assert_string_equal(pg_server_ask(shop.database_url, left), "0");
 }
 
 /* --- where the time went ---------------------------------------------------------------------------------------------- */
@@ -298,6 +312,7 @@ int main(void)
 		cmocka_unit_test(only_a_loopback_page_of_this_host_is_our_own),
 		cmocka_unit_test(keys_are_given_to_the_page_of_this_machine_alone),
 		cmocka_unit_test(serve_gives_no_keys_and_breaks_nothing),
+		cmocka_unit_test(the_naive_control_oversells_and_leaves_nothing),
 		cmocka_unit_test_teardown(redis_is_broken_and_comes_back, shop_audit),
 		cmocka_unit_test(an_answer_says_where_its_time_went),
 		cmocka_unit_test(a_channels_answer_says_it_too),

@@ -4,6 +4,7 @@ import { api, office, shop, why_not } from './wires.js';
 import { close_panes, make_panes, suggest } from './panes.js';
 import { begin, follow_sku, look_closely } from './watch.js';
 import { race } from './race.js';
+import { naive_beside_ours } from './naive.js';
 
 const FAVOURITE = 'LAMP-FIREFLY';
 const RETURN_MS = 12000;
@@ -54,6 +55,7 @@ async function break_redis() {
 function play() {
   document.body.dataset.mode = 'play';
   on_press('race', race);
+  on_press('naive', naive_beside_ours);
   on_press('deliver', () => office.receive(1));
   on_press('break', break_redis);
 }

@@ -84,7 +84,7 @@ const racers = {
 const channels = Object.keys(racers);
 
 // What the ledger says: units sold since that version.
-async function units_sold(version) {
+export async function units_sold(version) {
   const event = await api('admin', 'GET', `/v1/skus/${sku_path()}/ledger?after=${version}&limit=500`, undefined, { quiet: true });
   return event.json.items.reduce((sum, entry) => sum - entry.on_hand_delta, 0);
 }
@@ -97,15 +97,21 @@ async function all_at_once(ready) {
   return ends;
 }
 
-async function prepare() {
+// The version of the SKU at which its last unit is the only one.
+export async function one_left() {
   const row = (await office.row()).json;
   if (!row?.tracked) throw new Error(`${shop.sku} is not counted: there is no last unit of it.`);
   const set = await office.one_left(row);
   if (set.status !== 201) throw new Error(why_not(set));
+  return set.json.lines[0].version;
+}
+
+async function prepare() {
+  const version = await one_left();
   const ready = await Promise.all(channels.map((channel) => racers[channel].ready()));
   // Six connections, open and idle.
   await Promise.all(channels.map(() => fetch('/healthz', { cache: 'no-store' })));
-  return { version: set.json.lines[0].version, ready };
+  return { version, ready };
 }
 
 export async function race() {
