@@ -28,8 +28,8 @@
 struct good {
 	struct tally tally;
 	int requests;
-	double *took_us;
-	_Atomic int next;
+	double *looks_us, *sales_us;
+	_Atomic int looks, sales;
 };
 
 static void good_go(int index, void *context)
@@ -38,8 +38,13 @@ static void good_go(int index, void *context)
 	int64_t due_ns = clock_boottime_ns() + index * PACE_MS * NS_PER_MS / GOOD_CLIENTS;
 	for (int i = 0; i < x->requests; i++, due_ns += PACE_MS * NS_PER_MS) {
 		clock_sleep_until(due_ns);
-		int status = i % 20 ? service_see(&shop, "GOOD").status : service_sell(&shop, shop_key(index), NULL, "GOOD", 1);
-		x->took_us[x->next++] = (double)(clock_boottime_ns() - due_ns) / 1e3;
+		bool looks = i % 20;
+		int status = looks ? service_see(&shop, "GOOD").status : service_sell(&shop, shop_key(index), NULL, "GOOD", 1);
+		double took_us = (double)(clock_boottime_ns() - due_ns) / 1e3;
+		if (looks)
+			x->looks_us[x->looks++] = took_us;
+		else
+			x->sales_us[x->sales++] = took_us;
 		tally_add(&x->tally, status);
 	}
 }
@@ -50,21 +55,32 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* In ms. A sale waits for the disk as well, and one request in twenty is one: it is the p99 of all. */
 struct waits {
-	double p50_us, p99_us;
+	double p50, p99, looks_p99;
 };
+
+static double percentile_ms(double *took_us, int count, int percent)
+{
+	qsort(took_us, (size_t)count, sizeof *took_us, by_size);
+	return took_us[count * percent / 100] / 1e3;
+}
 
 /* Every one of them is served. */
 static struct waits good_clients_are_served(void)
 {
 	struct good x = {.requests = shop_scaled(200, 20)};
 	int count = x.requests * GOOD_CLIENTS;
-	x.took_us = calloc((size_t)count, sizeof *x.took_us);
+	struct waits waits;
+	x.looks_us = calloc((size_t)count * 2, sizeof *x.looks_us);
+	x.sales_us = x.looks_us + count;
 	crowd_run(GOOD_CLIENTS, good_go, &x);
 	assert_int_equal(tally_of(&x.tally, 200) + tally_of(&x.tally, 201), count);
-	qsort(x.took_us, (size_t)count, sizeof *x.took_us, by_size);
-	struct waits waits = {x.took_us[count / 2], x.took_us[count * 99 / 100]};
-	free(x.took_us);
+	waits.looks_p99 = percentile_ms(x.looks_us, x.looks, 99);
+	memcpy(x.looks_us + x.looks, x.sales_us, (size_t)x.sales * sizeof *x.sales_us);
+	waits.p99 = percentile_ms(x.looks_us, count, 99);
+	waits.p50 = percentile_ms(x.looks_us, count, 50);
+	free(x.looks_us);
 	return waits;
 }
 
@@ -151,10 +167,16 @@ static struct round play(pid_t serve, const int each[MOB_KINDS], int files)
 	return round;
 }
 
+static double median(double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof *values, by_size);
+	return values[count / 2];
+}
+
 static void b89_thousands_of_hostile_clients_cost_the_good_ones_nothing(void **state)
 {
 	int each[MOB_KINDS], rounds = shop_scaled(ROUNDS, 2);
-	double ratios[ROUNDS], costs[ROUNDS];
+	double ratios[ROUNDS], look_ratios[ROUNDS], costs[ROUNDS];
 	pid_t serve = shop_child("lastunit");
 	struct round first = {0}, round = {0};
 	for (int kind = 0; kind < MOB_KINDS; kind++)
@@ -167,18 +189,19 @@ static void b89_thousands_of_hostile_clients_cost_the_good_ones_nothing(void **s
 		round = play(serve, each, files);
 		if (!i)
 			first = round;
-		ratios[i] = round.beside.p99_us / round.alone.p99_us;
+		ratios[i] = round.beside.p99 / round.alone.p99;
+		look_ratios[i] = round.beside.looks_p99 / round.alone.looks_p99;
 		costs[i] = round.us_per_connect;
 		printf(
-			"good clients' p50 and p99: %.1f and %.1f ms alone, %.1f and %.1f ms beside %.0f hostile connections/s, which"
-			" cost %.0f us each; %lld KiB resident\n",
-			round.alone.p50_us / 1e3, round.alone.p99_us / 1e3, round.beside.p50_us / 1e3, round.beside.p99_us / 1e3,
-			round.connects_per_s, round.us_per_connect, (long long)round.resident_kib);
+			"good clients' p50, p99, p99 of looks: %.1f %.1f %.1f ms alone, %.1f %.1f %.1f ms beside %.0f hostile"
+			" connections/s, which cost %.0f us each; %lld KiB resident\n",
+			round.alone.p50, round.alone.p99, round.alone.looks_p99, round.beside.p50, round.beside.p99,
+			round.beside.looks_p99, round.connects_per_s, round.us_per_connect, (long long)round.resident_kib);
 	}
-	qsort(ratios, (size_t)rounds, sizeof *ratios, by_size);
-	qsort(costs, (size_t)rounds, sizeof *costs, by_size);
-	printf("medians: p99 beside the mob %.2fx that alone (wanted 1.2); a hostile connection costs %.0f us of CPU\n",
-	       ratios[rounds / 2], costs[rounds / 2]);
+	printf(
+		"medians: p99 beside the mob %.2fx that alone, of looks %.2fx (wanted 1.2); a hostile connection costs %.0f us of"
+		" CPU\n",
+		median(ratios, rounds), median(look_ratios, rounds), median(costs, rounds));
 	/* None of it was executed but what was sent whole: one sale under one key. */
 	assert_in_range(service_row(&shop, "MOB").on_hand, 9, 10);
 	assert_int_equal(shop_child("lastunit"), serve);
@@ -196,8 +219,8 @@ static void b89_who_never_reads_is_closed(void **state)
 	shop_wait_until(mob_look(mob).thrown_out[MOB_NON_READERS] >= count);
 	struct waits waits = good_clients_are_served();
 	mob_end(mob, &report);
-	printf("good clients' p50 and p99 beside %d who ask and never read: %.1f and %.1f ms\n", count, waits.p50_us / 1e3,
-	       waits.p99_us / 1e3);
+	printf("good clients' p50, p99, p99 of looks beside %d who ask and never read: %.1f %.1f %.1f ms\n", count,
+	       waits.p50, waits.p99, waits.looks_p99);
 	nothing_is_left(shop_child("lastunit"), 100);
 }
 

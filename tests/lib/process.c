@@ -40,3 +40,19 @@ int64_t process_cpu_us(pid_t pid)
 		return -1;
 	return (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;
 }
+
+int64_t process_cpu_below_us(pid_t pid)
+{
+	char path[64];
+	int64_t sum = 0, own;
+	int child;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	FILE *children = fopen(path, "re");
+	while (children && fscanf(children, "%d", &child) == 1) {
+		own = process_cpu_us(child);
+		sum += (own > 0 ? own : 0) + process_cpu_below_us(child);
+	}
+	if (children)
+		fclose(children);
+	return sum;
+}
