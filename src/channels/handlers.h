@@ -15,6 +15,6 @@ void page_file_get(struct request *request);
 void page_keys_post(struct request *request);
 void page_break_redis_post(struct request *request);
 void page_naive_post(struct request *request); /* page_naive.c */
-void shop_page_get(struct request *request); /* shop_page.c */
+void shop_page_get(struct request *request);   /* shop_page.c */
 
 #endif

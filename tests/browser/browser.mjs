@@ -52,3 +52,28 @@ export async function shot(page, name) {
   mkdirSync(process.env.SHOTS, { recursive: true });
   await page.screenshot({ path: join(process.env.SHOTS, `${name}.png`), fullPage: true });
 }
+
+// Runs in the page. Contrast by WCAG 2.1, 1.4.3, of every text that is seen.
+export function faint_texts() {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgba = (color) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = color;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const linear = (c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (node) => {
+    const color = rgba(getComputedStyle(node).backgroundColor);
+    return color[3] === 255 ? color : behind(node.parentElement);
+  };
+  const has_text = (node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+  return [...document.querySelectorAll('body *')]
+    .filter((node) => node.checkVisibility() && !node.disabled && has_text(node))
+    .flatMap((node) => {
+      const pair = [luminance(rgba(getComputedStyle(node).color)), luminance(behind(node))].sort((x, y) => y - x);
+      const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+      return ratio < 4.5 ? [`${ratio.toFixed(2)} ${node.outerHTML.slice(0, 120)}`] : [];
+    });
+}

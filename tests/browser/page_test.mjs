@@ -4,7 +4,7 @@
 // that stand still when Redis goes; a page that only a mouse can use; a key that outlives its page.
 import { execFileSync } from 'node:child_process';
 import { assert, shop, test } from '../clients/shop.mjs';
-import { open, shot } from './browser.mjs';
+import { faint_texts, open, shot } from './browser.mjs';
 
 const LAMP = 'LAMP-FIREFLY';
 await shop.stock(LAMP, 3, { en: 'Firefly jar lamp', ru: 'Лампа со светлячками' });
@@ -180,31 +180,6 @@ test('a keyboard and a screen reader find their way', async () => {
   const ids = await page.evaluate(() => [...document.querySelectorAll('[id]')].map((node) => node.id));
   assert.equal(new Set(ids).size, ids.length);
 });
-
-// Runs in the page. Contrast by WCAG 2.1, 1.4.3, of every text that is seen.
-function faint_texts() {
-  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  const rgba = (color) => {
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const linear = (c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
-  const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-  const behind = (node) => {
-    const color = rgba(getComputedStyle(node).backgroundColor);
-    return color[3] === 255 ? color : behind(node.parentElement);
-  };
-  const has_text = (node) => [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-  return [...document.querySelectorAll('body *')]
-    .filter((node) => node.checkVisibility() && !node.disabled && has_text(node))
-    .flatMap((node) => {
-      const pair = [luminance(rgba(getComputedStyle(node).color)), luminance(behind(node))].sort((x, y) => y - x);
-      const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
-      return ratio < 4.5 ? [`${ratio.toFixed(2)} ${node.outerHTML.slice(0, 120)}`] : [];
-    });
-}
 
 for (const scheme of ['light', 'dark']) {
   test(`every text can be read (${scheme})`, async () => {

@@ -1,6 +1,6 @@
 // The naive control beside ours: two buyers and one unit, once by read, check and decrement in a scratch schema of the same
 // PostgreSQL, once at this shop.
-import { $ } from './dom.js';
+import { $, el } from './dom.js';
 import { site, till } from './wires.js';
 import { one_left, units_sold } from './race.js';
 
@@ -10,7 +10,7 @@ async function naive() {
   return answer.json();
 }
 
-// At the same moment, on two wires; how many it were, the ledger says.
+// At the same moment, on two wires; how many were sold, the ledger says.
 async function ours() {
   const version = await one_left();
   await Promise.all([site.buy(), till.send([till.sale()])]);
@@ -24,8 +24,8 @@ export async function naive_beside_ours() {
   try {
     const control = await naive();
     const sold = await ours();
-    result.textContent = `naive: sold ${control.sold} of ${control.of} · ours: sold ${sold} of 1`;
-    result.className = sold === 1 ? 'good' : 'bad';
+    const word = (who, of, units) => el('span', { class: units === of ? 'good' : 'bad' }, `${who}: sold ${units} of ${of}`);
+    result.replaceChildren(word('naive', control.of, control.sold), ' · ', word('ours', 1, sold));
     $('naive-why').textContent = `Both buyers of the naive one read 1 before either had written; its stock now says ${control.on_hand}.`;
   } catch (error) {
     result.textContent = `The race did not begin. ${error.message}`;
