@@ -8,6 +8,7 @@
 
 #include "api/call.h"
 #include "api/handlers.h"
+#include "api/plain_skus.h"
 #include "api/render.h"
 #include "base/text.h"
 #include "http/auth.h"
@@ -217,11 +218,13 @@ void availability_post(struct request *request)
 	struct fault fault;
 	struct text *skus;
 	size_t count;
-	if (!take_json(request, true, &body))
-		return;
-	if (!body_skus(body, request_arena(request), &skus, &count, &fault)) {
-		reply_fault(request, &fault);
-		return;
+	if (!request_says_json(request) || !plain_skus(request_body(request), request_arena(request), &skus, &count)) {
+		if (!take_json(request, true, &body))
+			return;
+		if (!body_skus(body, request_arena(request), &skus, &count, &fault)) {
+			reply_fault(request, &fault);
+			return;
+		}
 	}
 	struct wanted *wanted = wanted_new(request, count);
 	for (size_t i = 0; i < count; i++)

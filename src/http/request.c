@@ -228,7 +228,7 @@ struct text request_body(const struct request *request)
 }
 
 /* RFC 8259: application/json has no parameters that mean anything; a charset is let pass. */
-static bool says_json(const struct request *request)
+bool request_says_json(const struct request *request)
 {
 	static const char json[] = "application/json";
 	struct text type;
@@ -243,7 +243,7 @@ enum lu_error request_json(struct request *request, json_t **ret_value, const ch
 	if (!request->json_read) {
 		request->json_read = true;
 		const char *why = "";
-		request->json_error = says_json(request) ? json_parse(request->body, &request->json, &why)
+		request->json_error = request_says_json(request) ? json_parse(request->body, &request->json, &why)
 		                                         : LU_UNSUPPORTED_MEDIA_TYPE;
 		/* The parser's sentence lives until its next call only. */
 		request->json_why = arena_text(request_arena(request), text_of(why)).data;

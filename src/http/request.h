@@ -42,6 +42,8 @@ bool request_header(const struct request *request, const char *name, struct text
 size_t request_header_count(const struct request *request, const char *name);
 /* The body bytes, complete. */
 struct text request_body(const struct request *request);
+/* Its type is JSON's. */
+bool request_says_json(const struct request *request);
 /* The body as JSON, parsed once and freed with the request; content type checked. On error *ret_why says why. */
 enum lu_error request_json(struct request *request, json_t **ret_value, const char **ret_why) LU_MUST_CHECK;
 /* Query: the n-th value (0, 1, …) of a name, decoded once, plus as blank; false when there is none.

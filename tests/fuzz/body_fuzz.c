@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/body.h"
+#include "api/plain_skus.h"
 #include "base/check.h"
 #include "base/id.h"
 #include "base/json.h"
@@ -297,6 +298,26 @@ static void fuzz_operations(const json_t *body)
 	arena_done(&arena);
 }
 
+/* Whatever it takes, the parser takes too, and finds the same. */
+static void fuzz_plain_skus(struct text bytes)
+{
+	struct arena arena;
+	struct fault fault = {0};
+	struct text *plain, *skus;
+	size_t plain_count, count;
+	json_t *body;
+	const char *why;
+	arena_init(&arena, 1024);
+	if (plain_skus(bytes, &arena, &plain, &plain_count)) {
+		CHECK(json_parse(bytes, &body, &why) == LU_OK);
+		CHECK(body_skus(body, &arena, &skus, &count, &fault) && count == plain_count);
+		for (size_t i = 0; i < count; i++)
+			CHECK(text_equal(skus[i], plain[i]));
+		json_decref(body);
+	}
+	arena_done(&arena);
+}
+
 static void fuzz_skus(const json_t *body)
 {
 	struct arena arena;
@@ -331,6 +352,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	json_t *body = NULL;
 	const char *why;
 	struct text rest = {(const char *)data + 1, size - 1};
+	if (letter == 's')
+		fuzz_plain_skus(rest);
 	/* An absent body is an empty object to a route. */
 	if (json_parse(rest, &body, &why) && size > 1)
 		return 0;
