@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -28,7 +29,8 @@
 
 #define RETRY_MS_MAX 1000
 #define READ_BYTES (64 * 1024)
-#define READS_MAX 16 /* per turn of the loop, so that other sockets have theirs */
+#define REPLY_BYTES (16 * 1024) /* room for the reply of a usual turn; kept */
+#define READS_MAX 16            /* per turn of the loop, so that other sockets have theirs */
 
 enum state { WAITING, RESOLVING, CONNECTING, GREETING, READY };
 
@@ -57,6 +59,7 @@ struct redis_async {
 	size_t endpoint; /* being connected to */
 	int fd;
 	redisReader *reader;
+	struct arena replies; /* the one being read, or given to its callback */
 	int greetings_left;
 	struct buffer out; /* bytes not written yet */
 	size_t out_done;   /* of these, written */
@@ -127,6 +130,7 @@ static void disconnect(struct redis_async *redis)
 	if (redis->reader)
 		redisReaderFree(redis->reader);
 	redis->reader = NULL;
+	arena_reset(&redis->replies);
 	buffer_clear(&redis->out);
 	redis->out_done = 0;
 	for (struct call *call; (call = calls_take(&redis->asked));)
@@ -224,8 +228,8 @@ static void attempt(struct redis_async *redis)
 /* False when the connection has to go. */
 static bool greet(struct redis_async *redis)
 {
-	redis->reader = redisReaderCreate();
-	CHECK(redis->reader && event_add(redis->readable, NULL) == 0);
+	redis->reader = wire_reader_new(&redis->replies);
+	CHECK(event_add(redis->readable, NULL) == 0);
 	redis->greetings_left = wire_hello(&redis->address, &redis->out);
 	state_set(redis, GREETING, deadline_in_ms(redis->timeout_ms));
 	return flush(redis);
@@ -267,13 +271,14 @@ static bool reply_take(struct redis_async *redis, const redisReply *reply)
 static bool replies_take(struct redis_async *redis)
 {
 	for (;;) {
-		__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
-		if (redisReaderGetReply(redis->reader, (void **)&reply) != REDIS_OK)
+		void *reply = NULL;
+		if (redisReaderGetReply(redis->reader, &reply) != REDIS_OK)
 			return false;
 		if (!reply)
 			return true;
 		if (!reply_take(redis, reply))
 			return false;
+		arena_reset(&redis->replies);
 	}
 }
 
@@ -360,6 +365,7 @@ struct redis_async *redis_async_new(struct event_base *base, const struct redis_
 	redis->timeout_ms = timeout_ms;
 	redis->retry_ms = WIRE_RETRY_MS;
 	redis->fd = -1;
+	arena_init(&redis->replies, REPLY_BYTES);
 	redis->asked.last = &redis->asked.first;
 	redis->failed.last = &redis->failed.first;
 	redis->timer = evtimer_new(base, on_timer, redis);
@@ -382,6 +388,7 @@ void redis_async_free(struct redis_async *redis)
 	event_free(redis->timer);
 	event_free(redis->work);
 	buffer_done(&redis->out);
+	arena_done(&redis->replies);
 	free(redis);
 }
 

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "cache/script.h"
@@ -134,6 +135,69 @@ struct text redis_info_value(struct text info, const char *name)
 	}
 	return (struct text){"", 0};
 }
+
+/* --- replies in an arena: the reader's own kind of object, made by these instead of hiredis's ------------------------ */
+
+#if HIREDIS_MAJOR >= 1
+typedef size_t element_count;
+#else
+typedef int element_count;
+#endif
+
+static redisReply *reply_new(const redisReadTask *task, int type)
+{
+	redisReply *reply = ARENA_NEW(task->privdata, redisReply);
+	reply->type = type;
+	if (task->parent)
+		((redisReply *)task->parent->obj)->element[task->idx] = reply;
+	return reply;
+}
+
+static void *create_string(const redisReadTask *task, char *bytes, size_t size)
+{
+	redisReply *reply = reply_new(task, task->type); /* a string, a status or an error */
+	reply->str = (char *)arena_text(task->privdata, (struct text){bytes, size}).data;
+	reply->len = size;
+	return reply;
+}
+
+static void *create_array(const redisReadTask *task, element_count count)
+{
+	redisReply *reply = reply_new(task, REDIS_REPLY_ARRAY);
+	reply->elements = (size_t)count;
+	if (count > 0)
+		reply->element = ARENA_ARRAY(task->privdata, (size_t)count, redisReply *);
+	return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+	redisReply *reply = reply_new(task, REDIS_REPLY_INTEGER);
+	reply->integer = value;
+	return reply;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+	return reply_new(task, REDIS_REPLY_NIL); /* the task's type is what might have been there */
+}
+
+static void free_nothing(void *reply) {}
+
+redisReader *wire_reader_new(struct arena *arena)
+{
+	static redisReplyObjectFunctions functions = {.createString = create_string,
+	                                              .createArray = create_array,
+	                                              .createInteger = create_integer,
+	                                              .createNil = create_nil,
+	                                              .freeObject = free_nothing};
+	redisReader *reader = redisReaderCreateWithFunctions(&functions);
+	CHECK(reader);
+	reader->privdata = arena;
+	return reader;
+}
+
+/* --- sockets ---------------------------------------------------------------------------------------------------- */
 
 int wire_connect(const struct resolver_address *endpoint)
 {

@@ -31,6 +31,13 @@ int wire_hello(const struct redis_address *address, struct buffer *out);
 /* Judges one of these replies: an error, or a Redis in cluster mode, is refused with a sentence in `error`. */
 bool wire_hello_ok(const redisReply *reply, char error[WIRE_ERROR_BYTES]);
 
+/* --- replies --------------------------------------------------------------------------------------------------- */
+
+struct arena;
+/* A reader whose replies lie in `arena` and go with it: a reply of a thousand cells is a few allocations, not two thousand.
+ * arena_reset() it between two replies, never inside one; freeReplyObject() is not for these. */
+redisReader *wire_reader_new(struct arena *arena);
+
 /* --- sockets --------------------------------------------------------------------------------------------------- */
 
 /* Starts a non-blocking connect. -1 with errno; otherwise a socket that becomes writable when it is decided. */
