@@ -244,7 +244,7 @@ enum lu_error request_json(struct request *request, json_t **ret_value, const ch
 		request->json_read = true;
 		const char *why = "";
 		request->json_error = request_says_json(request) ? json_parse(request->body, &request->json, &why)
-		                                         : LU_UNSUPPORTED_MEDIA_TYPE;
+		                                                 : LU_UNSUPPORTED_MEDIA_TYPE;
 		/* The parser's sentence lives until its next call only. */
 		request->json_why = arena_text(request_arena(request), text_of(why)).data;
 	}
