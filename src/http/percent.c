@@ -33,7 +33,9 @@ enum lu_error percent_decode(struct arena *arena, struct text raw, bool plus_is_
                              const char **ret_why)
 {
 	if (!holds(raw, '%') && !(plus_is_blank && holds(raw, '+'))) {
-		/* Nothing to decode; the scan let only ASCII through. */
+		/* Nothing to decode. A target is ASCII, the scan saw to that; the body of a form is whatever it is. */
+		if (!text_is_utf8(raw))
+			return refuse("The bytes are not valid UTF-8.", ret_why);
 		*ret_text = raw;
 		return LU_OK;
 	}

@@ -14,6 +14,8 @@
 #include "base/text.h"
 #include "inventory/follower.h"
 #include "inventory/prepare.h"
+#include "store/search.h"
+#include "store/secret.h"
 
 #define AT_US INT64_C(1796135525123000) /* 2026-12-01 */
 
@@ -28,6 +30,7 @@ struct answer {
 };
 
 struct fake_seen fake_seen;
+bool fake_products;
 static struct mailbox *the_mailbox; /* of the one loop there is */
 
 static void post(struct arena *arena, void *to, void (*deliver)(struct mailbox_item *item))
@@ -231,8 +234,60 @@ enum lu_error inventory_query(struct inventory *inventory, struct query *query)
 {
 	CHECK(query->arena && query->work && query->on_done && query->deadline_ns > 0);
 	fake_seen.queries++;
-	query->error = LU_DATABASE_UNAVAILABLE;
+	query->error = fake_products ? query->work(query, NULL) : LU_DATABASE_UNAVAILABLE;
 	post(query->arena, query, on_query);
+	return LU_OK;
+}
+
+const uint8_t *inventory_secret(const struct inventory *inventory)
+{
+	static const uint8_t secret[SECRET_BYTES] = "nobody's";
+	return secret;
+}
+
+/* --- products: in the place of store/search.c ------------------------------------------------------------------------ */
+
+static struct product product_of(int64_t id)
+{
+	static const char *const titles[FAKE_PRODUCTS_MAX] =
+		{"{\"en\": \"Mug <b>\\\"&amp;\\\"</b>\", \"ru\": \"\u041a\u0440\u0443\u0436\u043a\u0430\"}",
+	     "{\"en\": \"Lamp\"}", "{}"};
+	static const char *const codes[FAKE_PRODUCTS_MAX] = {"P-1", "P-2", "P-3"};
+	return (
+		struct product){.id = id,
+	                    .code = text_of(codes[id - 1]),
+	                    .figures = id == 2
+	                                   ? (struct figures){.version = 9, .on_hand = 2, .reserved = 2, .tracked = true}
+	                                   : some_figures,
+	                    .titles_json = text_of(titles[id - 1]),
+	                    .next_release_us = id == 2 ? AT_US : 0};
+}
+
+enum lu_error search_products(struct pg *pg, struct arena *arena, struct text said, size_t limit, int64_t deadline_ns,
+                              struct product **ret_products, size_t *ret_count)
+{
+	CHECK(text_is_utf8(said) && limit >= 1 && deadline_ns > 0);
+	if (said.size % 7 == 6)
+		return LU_DATABASE_UNAVAILABLE;
+	size_t count = said.size % (FAKE_PRODUCTS_MAX + 1);
+	*ret_count = count < limit ? count : limit;
+	*ret_products = ARENA_ARRAY(arena, *ret_count, struct product);
+	for (size_t i = 0; i < *ret_count; i++)
+		(*ret_products)[i] = product_of((int64_t)i + 1);
+	return LU_OK;
+}
+
+enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, struct text code, int64_t deadline_ns,
+                             struct product **ret_product)
+{
+	CHECK(id >= 1 || !text_check_sku(code));
+	*ret_product = NULL;
+	if (!id)
+		id = code.size % (FAKE_PRODUCTS_MAX + 1);
+	if (id >= 1 && id <= FAKE_PRODUCTS_MAX) {
+		*ret_product = ARENA_NEW(arena, struct product);
+		**ret_product = product_of(id);
+	}
 	return LU_OK;
 }
 
