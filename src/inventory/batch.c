@@ -544,6 +544,16 @@ static enum outcome key_busy(struct attempt *a)
 	return OUTCOME_RETRY;
 }
 
+/* The row locks are gone, so the claims have no more to hint at: another writer may lock these SKUs while this one
+ * publishes and answers. Their cells are in order whoever comes first, as between two instances. */
+static void free_claims(struct attempt *a)
+{
+	if (!a->batch->claims_lent)
+		return; /* one of a batch that runs its operations singly */
+	a->batch->claims_lent = false;
+	queue_finish(a->writer->all->queue, a->writer->index);
+}
+
 /* Steps 5 and 6. */
 static enum outcome write_and_commit(struct attempt *a, const struct marks *marks)
 {
@@ -589,6 +599,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		pg_close(a->pg);
 		return OUTCOME_UNKNOWN;
 	}
+	free_claims(a);
 	SYNC_POINT("committed");
 	a->timing.commit = lap(a);
 	atomic_store(&a->writer->all->abandoned, 0); /* PostgreSQL commits */

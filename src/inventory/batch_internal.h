@@ -45,6 +45,7 @@ struct batch {
 	struct text *extra;       /* SKUs of due holds to lock too; in `extra_arena` */
 	size_t extra_count;
 	struct arena extra_arena;
+	bool claims_lent; /* the queue's claims are this batch's, all of them: it may give them back before it ends */
 };
 
 enum outcome {

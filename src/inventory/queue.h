@@ -7,8 +7,9 @@
  * rows are protected by PostgreSQL's locks alone. An operation whose row a stranger holds (blocked_claim) travels in a
  * batch of its own kind, and at most half the writers take such batches at a time. SKU_PUTs never share a batch with
  * carts. A part of the room (1/16, at least 8) is kept for keepers.
- * Ownership: an accepted operation is the queue's until queue_take() lends it to a writer, who answers it and calls
- * queue_finish(), or gives it back with queue_return(). Thread: any for submit; writer i for take(i)/finish(i).
+ * Ownership: an accepted operation is the queue's until queue_take() lends it to a writer, who answers it, or gives it
+ * back with queue_return(), and calls queue_finish() once no row of the batch is locked any more, be it answered or not.
+ * Thread: any for submit; writer i for take(i)/finish(i).
  */
 #ifndef INVENTORY_QUEUE_H
 #define INVENTORY_QUEUE_H
@@ -28,7 +29,7 @@ enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
 /* Gives back, in front of everything (they were there first), unanswered. Room is never a question. */
 void queue_return(struct queue *queue, struct operation *const *operations, size_t count);
-/* The writer's batch is done: its claims are free again. */
+/* The writer's batch is committed, or done: its claims are free again. */
 void queue_finish(struct queue *queue, unsigned writer);
 /* No more submits; takers drain what is there. */
 void queue_close(struct queue *queue);

@@ -1,6 +1,6 @@
 /* The writers: which batch is run, how often, and what a failure leads to. The seven steps are in batch.c.
  *
- * Happy path: queue_take → one attempt → every operation answered → queue_finish.
+ * Happy path: queue_take → one attempt → COMMIT → queue_finish → every operation answered.
  * Failure modes, one row each in batch_run(): run again at once (more locks, the epoch moved, a key was won by another),
  * with jitter and at most RETRIES_MAX times, on a new connection, around a stranger's row lock, or one operation at a
  * time to find the culprit. Whatever happens, each operation is answered once, and by its deadline (I9).
@@ -221,8 +221,10 @@ static void *writer_main(void *context)
 		if (b->operations[0]->blocked_claim)
 			b->lock = LOCK_PATIENT;
 		int64_t started = clock_boottime_ns();
+		b->claims_lent = true;
 		batch_run(b);
-		queue_finish(queue, w->index);
+		if (b->claims_lent)
+			queue_finish(queue, w->index);
 		metric_observe_ns(METRIC_BATCH_SECONDS, clock_boottime_ns() - started);
 	}
 	free(b);
