@@ -7,6 +7,14 @@
 
 #define US_PER_MINUTE 60000000
 
+void deal_find(struct turn *turn, const struct press *press, void (*on_done)(struct turn *turn))
+{
+	if (press->action == PRESS_CHECK)
+		turn_find(turn, press->product_id, on_done);
+	else
+		turn_name(turn, press->product_id, on_done);
+}
+
 static void hold(struct turn *turn, const struct press *press, const struct product *product, struct text caller,
                  void (*on_done)(struct turn *turn))
 {

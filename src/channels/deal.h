@@ -8,6 +8,8 @@
 #include "channels/press.h"
 #include "channels/turn.h"
 
+/* The product of a press, first: with its figures only if the press asks for them. */
+void deal_find(struct turn *turn, const struct press *press, void (*on_done)(struct turn *turn));
 /* Holds one unit of the product under the press's offer, buys the press's hold, or releases it (not PRESS_CHECK). `caller`:
  * for whom, for the caps; data NULL: not known. An offer that is none of ours comes to on_done as a hold that nobody knows. */
 void deal_run(struct turn *turn, const struct press *press, const struct product *product, struct text caller,

@@ -308,7 +308,7 @@ static void take_press(struct telegram *telegram, const json_t *query)
 		telegram->chat_id = integer_at(from, "id");
 	}
 	if (press_read(string_at(query, "data"), &telegram->press))
-		turn_find(&telegram->turn, telegram->press.product_id, on_product);
+		deal_find(&telegram->turn, &telegram->press, on_product);
 	else
 		reply_phrase(telegram, PHRASE_NOT_UNDERSTOOD);
 }

@@ -40,6 +40,15 @@ static enum lu_error find(struct query *query, struct pg *pg)
 	return error;
 }
 
+/* On a loader's thread. */
+static enum lu_error name(struct query *query, struct pg *pg)
+{
+	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	enum lu_error error = search_name(pg, query->arena, turn->product_id, query->deadline_ns, &turn->products);
+	turn->product_count = !error && turn->products;
+	return error;
+}
+
 static void on_searched(struct ask *ask)
 {
 	finish(CONTAINER(ask, struct turn, ask), ask->query.error, (struct text){0});
@@ -55,24 +64,30 @@ void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_do
 	ask_run(&turn->ask, search, on_searched);
 }
 
-static void find_one(struct turn *turn, int64_t product_id, struct text code, void (*on_done)(struct turn *turn))
+static void find_one(struct turn *turn, enum lu_error (*how)(struct query *query, struct pg *pg), int64_t product_id,
+                     struct text code, void (*on_done)(struct turn *turn))
 {
 	turn->on_done = on_done;
 	turn->product_id = product_id;
 	turn->said = code;
 	ask_init(&turn->ask, turn->request);
 	turn->ask.on_error = on_searched;
-	ask_run(&turn->ask, find, on_searched);
+	ask_run(&turn->ask, how, on_searched);
 }
 
 void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
 {
-	find_one(turn, product_id, (struct text){0}, on_done);
+	find_one(turn, find, product_id, (struct text){0}, on_done);
+}
+
+void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+{
+	find_one(turn, name, product_id, (struct text){0}, on_done);
 }
 
 void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn))
 {
-	find_one(turn, 0, code, on_done);
+	find_one(turn, find, 0, code, on_done);
 }
 
 /* --- look-up ------------------------------------------------------------------------------------------------------ */

@@ -38,7 +38,9 @@ void turn_init(struct turn *turn, struct request *request);
 void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn));
 /* One product by its id: 1 or none is found. */
 void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
-/* The same by its code. */
+/* The same, but only what it is called and its code: for who acts on it and does not tell what is left. */
+void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
+/* As turn_find(), by its code. */
 void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn));
 /* 1..LU_LOOKUP_MAX valid codes; the array is copied. */
 void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn));

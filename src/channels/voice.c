@@ -169,7 +169,7 @@ void voice_choose(struct voice *voice, struct text state, enum voice_choice choi
 	struct text yes = {state.data, split ? (size_t)(split - state.data) : state.size};
 	struct text no = split ? (struct text){split + 1, state.size - yes.size - 1} : (struct text){0};
 	if (press_read(choice == VOICE_YES ? yes : no, &voice->press))
-		turn_find(&voice->turn, voice->press.product_id, on_product);
+		deal_find(&voice->turn, &voice->press, on_product);
 	else
 		say(voice, TEXT(""), PHRASE_ASK_ELSE);
 }

@@ -72,3 +72,28 @@ enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, str
 		*ret_product = count ? rows : NULL;
 	return error;
 }
+
+enum lu_error search_name(struct pg *pg, struct arena *arena, int64_t id, int64_t deadline_ns,
+                          struct product **ret_product)
+{
+	static const struct pg_statement statement = {
+		"search_name",
+		"SELECT s.code, coalesce(t.titles::text, '{}') FROM sku s LEFT JOIN sku_text t ON t.sku_id = s.id WHERE s.id = $1",
+	};
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, arena);
+	pg_add_int8(&p, id);
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_product = NULL;
+	if (PQntuples(r)) {
+		*ret_product = ARENA_NEW(arena, struct product);
+		(*ret_product)->id = id;
+		(*ret_product)->code = pg_get_text(r, 0, 0, arena);
+		(*ret_product)->titles_json = pg_get_text(r, 0, 1, arena);
+	}
+	PQclear(r);
+	return LU_OK;
+}

@@ -22,5 +22,8 @@ enum lu_error search_products(struct pg *pg, struct arena *arena, struct text sa
 /* One by its id, or by its code (id 0). *ret_product NULL: there is none. */
 enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, struct text code, int64_t deadline_ns,
                              struct product **ret_product) LU_MUST_CHECK;
+/* The same without figures and holds, for whoever only wants to say what it is called: by its id. */
+enum lu_error search_name(struct pg *pg, struct arena *arena, int64_t id, int64_t deadline_ns,
+                          struct product **ret_product) LU_MUST_CHECK;
 
 #endif

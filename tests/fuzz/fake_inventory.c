@@ -291,6 +291,12 @@ enum lu_error search_product(struct pg *pg, struct arena *arena, int64_t id, str
 	return LU_OK;
 }
 
+enum lu_error search_name(struct pg *pg, struct arena *arena, int64_t id, int64_t deadline_ns,
+                          struct product **ret_product)
+{
+	return search_product(pg, arena, id, (struct text){0}, deadline_ns, ret_product);
+}
+
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status)
 {
 	*ret_status = (struct inventory_status){.epoch = "unknown"};

@@ -152,6 +152,20 @@ static void the_figures_are_those_of_the_row(void **state)
 	assert_null(one);
 }
 
+static void a_name_comes_without_figures(void **state)
+{
+	struct product *rows, *one;
+	size_t count;
+	assert_int_equal(search_products(pg, &arena, TEXT("red mug"), 1, SOON, &rows, &count), LU_OK);
+	assert_int_equal(search_name(pg, &arena, rows[0].id, SOON, &one), LU_OK);
+	assert_int_equal(one->id, rows[0].id);
+	assert_true(text_equal(one->code, TEXT("MUG-RED")));
+	assert_true(text_equal(one->titles_json, rows[0].titles_json));
+	assert_int_equal(one->figures.on_hand, 0);
+	assert_int_equal(search_name(pg, &arena, 999999, SOON, &one), LU_OK);
+	assert_null(one);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, stock_the_shop, leave)
 
 int main(void)
@@ -167,6 +181,7 @@ int main(void)
 		TEST(a_sentence_is_cut_between_two_characters),
 		TEST(new_titles_are_found_at_once),
 		TEST(the_figures_are_those_of_the_row),
+		TEST(a_name_comes_without_figures),
 	};
 	return cmocka_run_group_tests(tests, fixture_start, fixture_end);
 }
