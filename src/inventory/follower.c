@@ -21,7 +21,7 @@
 #define LOOK_MS 1000        /* how often the lag is measured while nobody listens */
 #define ENTRIES_MAX 2000    /* of the ledger, read at once */
 #define ASK_MS 2000         /* for one answer of PostgreSQL */
-#define TOLD_PER_S_MAX 2500 /* sends to clients, all loops together: some 4 % of a core */
+#define TOLD_PER_S_MAX 1500 /* sends to clients, all loops together: some 2 % of a core */
 #define REST_MS_MAX 1000    /* so a SKU that a great many watch is told of once a second at least */
 #define LAG_WARNED_MS 10000
 

@@ -154,8 +154,10 @@ int main(int argc, char **argv)
 	       cost);
 	for (int i = OTHERS; i < WATCHINGS; i++) {
 		double ratio = median(rates[i], rounds) / rate;
-		printf("%d %-24s %.3f of the checkouts/s, at least 0.95   %s; %.3f of the CPU of each\n", STREAMS,
-		       watching_names[i], ratio, ratio >= 0.95 ? "ok" : "MISSED", median(costs[i], rounds) / cost);
+		double each = median(costs[i], rounds);
+		printf("%d %-24s %.3f of the checkouts/s, at least 0.95   %s; %.3f of the CPU of each, %.0f ms a second more\n",
+		       STREAMS, watching_names[i], ratio, ratio >= 0.95 ? "ok" : "MISSED", each / cost,
+		       (each - cost) * median(rates[i], rounds) / 1e3);
 		missed += ratio < 0.95;
 	}
 	return shop_close(NULL) || missed;
