@@ -177,6 +177,26 @@ static void without_redis_no_cache_is_raced_and_says_so(void **state)
 	command_done(&command);
 }
 
+static int ended(const char *option, const char *value, const char *url, const char *sentence)
+{
+	struct command command = command_run((const char *[]){"race", SHORT, option, value, NULL},
+	                                     (const char *[]){database, url, NULL});
+	int code = command.exit_code;
+	assert_string_equal(command.out, "");
+	if (!strstr(command.err, sentence))
+		fail_msg("\"%s\" is not in: %s", sentence, command.err);
+	command_done(&command);
+	return code;
+}
+
+static void what_would_fail_at_the_end_fails_at_the_beginning(void **state)
+{
+	assert_int_equal(ended("--html", "/nowhere/race.html", cache, "/nowhere/race.html cannot be written: No such file"),
+	                 2);
+	assert_int_equal(ended("--svg", "/nowhere", cache, "nothing can be written to /nowhere: No such file"), 2);
+	assert_int_equal(ended("--redis-url", "unix:///nowhere/s", cache, "cannot connect to Redis at /nowhere/s"), 3);
+}
+
 /* Its database is its own: it is asked as any client may, and nothing of it is left to sell. */
 static void a_service_that_runs_is_raced_too(void **state)
 {
@@ -218,6 +238,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_control_shows_what_is_gone_ours_does_not_and_no_key_is_left),
 		cmocka_unit_test(without_redis_no_cache_is_raced_and_says_so),
+		cmocka_unit_test(what_would_fail_at_the_end_fails_at_the_beginning),
 		cmocka_unit_test(a_service_that_runs_is_raced_too),
 	};
 	return cmocka_run_group_tests(tests, start, end);
