@@ -1,8 +1,8 @@
 /* The sweep: each strategy at each number of buyers on each workload, for a while.
  *
  * Happy path of one point: the tables anew; a session or an HTTP connection for each buyer; all begin at once and buy
- * until the time is over, each going on to a SKU's next generation when he is told that it is sold out, so that last units
- * are fought for all the time; then three witnesses are heard (race_judge.h).
+ * until the time is over. When one of them is told that a SKU is sold out, all go on to its next generation, as a page that
+ * says so would make them: last units are fought for all the time, and sold-out ones are not asked for again; then three witnesses are heard (race_judge.h).
  * Failure modes: a buyer who meets what no strategy retries ends the sweep with its words; a signal ends it between two
  * carts.
  */
@@ -31,6 +31,7 @@ struct point {
 	const struct race_workload *workload;
 	int buyers;
 	int64_t generations, skus, customers;
+	_Atomic int32_t *generation;   /* of each slot, that is on sale now */
 	_Atomic int32_t *answered;     /* of each SKU, or of each customer */
 	_Atomic int64_t next_customer; /* every customer comes twice, to two buyers */
 	uint64_t tag;                  /* of idempotency keys: a customer of this point is nobody else */
@@ -49,7 +50,6 @@ struct buyer {
 	struct pg *pg;
 	struct http_caller *caller;
 	uint64_t random;
-	int32_t *generation; /* of each slot: how many of its SKUs this buyer has seen sold out */
 	int64_t sold, refused, retries, deadlocks;
 	int64_t last_ns;
 	struct histogram latency; /* µs */
@@ -157,14 +157,14 @@ static enum race_outcome buy(struct buyer *buyer, const struct race_cart *cart, 
 /* --- one buyer ---------------------------------------------------------------------------------------------------------- */
 
 /* False: everything there is has been sold. */
-static bool fill_cart(struct buyer *buyer, struct race_cart *ret_cart, int slots[RACE_LINES_MAX])
+static bool fill_cart(struct buyer *buyer, struct race_cart *ret_cart)
 {
 	struct point *point = buyer->point;
 	const struct race_workload *workload = point->workload;
+	int slots[RACE_LINES_MAX];
 	*ret_cart = (struct race_cart){.lines = workload->lines};
 	if (workload->bit == RACE_ONCE) {
 		ret_cart->customer = atomic_fetch_add(&point->next_customer, 1) / 2;
-		slots[0] = 0;
 		return ret_cart->customer < point->customers;
 	}
 	ret_cart->customer = buyer->number;
@@ -172,7 +172,7 @@ static bool fill_cart(struct buyer *buyer, struct race_cart *ret_cart, int slots
 	if (workload->lines == 2)
 		slots[1] = (slots[0] + 1 + (int)draw(buyer, (uint64_t)workload->slots - 1)) % workload->slots;
 	for (int i = 0; i < workload->lines; i++) {
-		int64_t generation = buyer->generation[slots[i]];
+		int64_t generation = atomic_load(&point->generation[slots[i]]);
 		if (generation >= point->generations)
 			return false;
 		ret_cart->skus[i] = generation * workload->slots + slots[i];
@@ -180,8 +180,15 @@ static bool fill_cart(struct buyer *buyer, struct race_cart *ret_cart, int slots
 	return true;
 }
 
-static void count(struct buyer *buyer, const struct race_cart *cart, const int slots[RACE_LINES_MAX],
-                  enum race_outcome outcome, unsigned short_lines, int64_t begin_ns)
+/* Of the slot of a SKU that was told to be sold out; many are told so at once. */
+static void next_generation(struct point *point, int64_t sku)
+{
+	int32_t sold_out = (int32_t)(sku / point->workload->slots);
+	atomic_compare_exchange_strong(&point->generation[sku % point->workload->slots], &sold_out, sold_out + 1);
+}
+
+static void count(struct buyer *buyer, const struct race_cart *cart, enum race_outcome outcome, unsigned short_lines,
+                  int64_t begin_ns)
 {
 	struct point *point = buyer->point;
 	if (outcome == RACE_SOLD) {
@@ -193,8 +200,9 @@ static void count(struct buyer *buyer, const struct race_cart *cart, const int s
 	}
 	if (outcome == RACE_REFUSED) {
 		buyer->refused++;
-		for (int i = 0; i < cart->lines; i++)
-			buyer->generation[slots[i]] += (int)(short_lines >> i & 1);
+		for (int i = 0; i < cart->lines && point->workload->bit != RACE_ONCE; i++)
+			if (short_lines >> i & 1)
+				next_generation(point, cart->skus[i]);
 	}
 }
 
@@ -217,14 +225,13 @@ static void *shop(void *context)
 	pthread_barrier_wait(&point->ready);
 	pthread_barrier_wait(&point->go);
 	struct race_cart cart;
-	int slots[RACE_LINES_MAX];
-	while (!has_failed(point) && !race_stopping() && fill_cart(buyer, &cart, slots)) {
+	while (!has_failed(point) && !race_stopping() && fill_cart(buyer, &cart)) {
 		unsigned short_lines = 0;
 		int64_t begin_ns = clock_boottime_ns();
 		if (begin_ns >= point->end_ns)
 			break;
 		enum race_outcome outcome = buy(buyer, &cart, &short_lines);
-		count(buyer, &cart, slots, outcome, short_lines, begin_ns);
+		count(buyer, &cart, outcome, short_lines, begin_ns);
 	}
 	pg_free(buyer->pg);
 	http_caller_free(buyer->caller);
@@ -243,18 +250,14 @@ static void run_buyers(struct point *point, struct buyer *buyers)
 		buyer->number = i;
 		/* Odd multiples of the golden ratio: far apart, and never 0. */
 		buyer->random = ((uint64_t)point->race->options.seed * 2 + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)i * 2;
-		buyer->generation = calloc((size_t)point->workload->slots, sizeof *buyer->generation);
-		CHECK(buyer->generation);
 		CHECK(pthread_create(&buyer->thread, NULL, shop, buyer) == 0);
 	}
 	pthread_barrier_wait(&point->ready);
 	point->start_ns = clock_boottime_ns();
 	point->end_ns = point->start_ns + point->race->options.run_ms * NS_PER_MS;
 	pthread_barrier_wait(&point->go);
-	for (int i = 0; i < point->buyers; i++) {
+	for (int i = 0; i < point->buyers; i++)
 		pthread_join(buyers[i].thread, NULL);
-		free(buyers[i].generation);
-	}
 	pthread_barrier_destroy(&point->ready);
 	pthread_barrier_destroy(&point->go);
 }
@@ -341,7 +344,8 @@ static bool run_point(struct race *race, const struct race_strategy *strategy, c
 	point.answered = calloc((size_t)(point.skus + point.customers), sizeof *point.answered);
 	struct buyer *buyers = calloc((size_t)buyer_count, sizeof *buyers);
 	struct race_shop_row *before = calloc((size_t)point.skus, sizeof *before);
-	CHECK(point.answered && buyers && before);
+	point.generation = calloc((size_t)workload->slots, sizeof *point.generation);
+	CHECK(point.answered && point.generation && buyers && before);
 	pthread_mutex_init(&point.mutex, NULL);
 	for (int i = 0; i < PROCESSES; i++)
 		pthread_mutex_init(&point.process[i], NULL);
@@ -362,6 +366,7 @@ static bool run_point(struct race *race, const struct race_strategy *strategy, c
 	for (int i = 0; i < PROCESSES; i++)
 		pthread_mutex_destroy(&point.process[i]);
 	free(point.answered);
+	free(point.generation);
 	free(buyers);
 	free(before);
 	return done;
