@@ -131,12 +131,12 @@ static void keep(const struct answer *answer, const char *path, char *out, size_
 
 static void plain(enum deed deed, int turn)
 {
-	struct answer answer =
-		deed == LOOK ? call(shop.key_web, "GET", format("/v1/skus/%s", sku), NULL, NULL, 200)
-					 : call(shop.key_web, "POST", "/v1/reservations", NULL,
-	                        format("{\"idempotency_key\":\"%s-%d\",\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}", sku,
-	                               turn, sku),
-	                        201);
+	struct answer answer = deed == LOOK
+	                           ? call(shop.key_web, "GET", format("/v1/skus/%s", sku), NULL, NULL, 200)
+	                           : call(shop.key_web, "POST", "/v1/reservations", NULL,
+	                                  format("{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}",
+	                                         service_new_key(), sku),
+	                                  201);
 	answer_done(&answer);
 }
 
