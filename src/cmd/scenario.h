@@ -1,9 +1,12 @@
 /* Scenarios: races as readable text, played against running instances. tests/spec/README.md teaches the language.
  *
  *	scenario_file.c    text -> struct scenario; every line is checked before anything is touched
+ *	scenario_line.c    its lines: words, verbs, blocks
  *	scenario_run.c     one permutation after the other: sessions, steps, errands in the background, the narration
+ *	scenario_words.c   what all verbs read their words with
  *	scenario_http.c    what a client does: sell, reserve, commit, see …
  *	scenario_look.c    what an operator sees: row, ledger, cell, epoch; raw SQL and raw Redis
+ *	scenario_books.c   behind a permutation: does every SKU add up? in a shop: its end
  *	scenario.c         `lastunit scenario`
  *
  * The language is a table of verbs. Tests that own servers add verbs of theirs (struct scenario_bench): kill, hold a
@@ -13,6 +16,7 @@
 #ifndef CMD_SCENARIO_H
 #define CMD_SCENARIO_H
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -201,6 +205,10 @@ bool scenario_matches(const char *alternatives, const char *seen);
  * call. */
 void scenario_http(struct scenario_call *call, const char *method, const char *path, struct text body,
                    const char *idempotency_key, struct http_answer *ret_answer);
+/* Its body, to be json_decref()ed; NULL: it is no JSON. A member of it: "" or INT64_MIN where there is none of that type. */
+json_t *scenario_answer_json(const struct http_answer *answer);
+const char *scenario_string_of(const json_t *object, const char *name);
+int64_t scenario_int_of(const json_t *object, const char *name);
 /* One statement; its first value (NULL: none) in *ret_value, or the SQLSTATE in ret_sqlstate ("" is success). The text
  * is added to call->said. False: no connection. */
 bool scenario_sql(struct scenario_call *call, const char *sql, const char **ret_value, char ret_sqlstate[6]);

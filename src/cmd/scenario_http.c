@@ -1,5 +1,4 @@
-/* The verbs of a client: sell, reserve, commit, release, extend, cancel, adjust, set, see, http (scenario.h); and what
- * is done to every SKU behind a permutation: its books, and in a shop its end.
+/* The verbs of a client: sell, reserve, commit, release, extend, cancel, adjust, set, see, http (scenario.h).
  *
  * Happy path: read the words, make the body, call, compare the answer with what stands behind "->" (any 2xx without
  * one). Failure modes: words that cannot be read are found when the file is checked; another answer than expected is
@@ -9,15 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/id.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "cmd/scenario.h"
 
 #define CALL_MS 20000
-#define POLL_MS 5
-#define LEDGER_PAGE 500
 
 /* --- one call --------------------------------------------------------------------------------------------------------- */
 
@@ -59,18 +54,18 @@ void scenario_http(struct scenario_call *call, const char *method, const char *p
 		                        idempotency_key);
 }
 
-static json_t *answer_json(const struct http_answer *answer)
+json_t *scenario_answer_json(const struct http_answer *answer)
 {
 	return answer->body.size ? json_loadb(answer->body.data, answer->body.size, JSON_DECODE_ANY, NULL) : NULL;
 }
 
-static const char *string_of(const json_t *object, const char *name)
+const char *scenario_string_of(const json_t *object, const char *name)
 {
 	const char *value = json_string_value(json_object_get(object, name));
 	return value ? value : "";
 }
 
-static int64_t int_of(const json_t *object, const char *name)
+int64_t scenario_int_of(const json_t *object, const char *name)
 {
 	const json_t *value = json_object_get(object, name);
 	return json_is_integer(value) ? json_integer_value(value) : INT64_MIN;
@@ -99,7 +94,7 @@ static bool answer_is(const char *wanted, const struct http_answer *answer, cons
 static bool answer_check(struct scenario_call *call, const struct http_answer *answer, const json_t *json)
 {
 	const char *expected = call->line->expected ? call->line->expected : "2xx";
-	const char *code = string_of(json, "code");
+	const char *code = scenario_string_of(json, "code");
 	if (answer->status)
 		buffer_add_format(&call->said, "%d%s%s%s", answer->status, *code ? " " : "", code,
 		                  answer->replayed ? " replayed" : "");
@@ -206,9 +201,9 @@ static bool post(struct scenario_call *call, const char *path, json_t *body, con
 	json_decref(body);
 	struct http_answer answer;
 	scenario_http(call, "POST", path, text ? text_of(text) : TEXT("{}"), key, &answer);
-	json_t *json = answer_json(&answer);
-	if (id && answer.status / 100 == 2 && *string_of(json, "id"))
-		snprintf(id, 40, "%s", string_of(json, "id"));
+	json_t *json = scenario_answer_json(&answer);
+	if (id && answer.status / 100 == 2 && *scenario_string_of(json, "id"))
+		snprintf(id, 40, "%s", scenario_string_of(json, "id"));
 	bool good = answer_check(call, &answer, json);
 	json_decref(json);
 	free(text);
@@ -400,14 +395,14 @@ static bool sight_check(struct scenario_call *call, const struct sight *sight, c
 	snprintf(available, sizeof available, "%lld", (long long)json_integer_value(value));
 	if (json_is_null(value))
 		strcpy(available, "any number");
-	buffer_add_format(&call->said, "%s, held %lld, version %lld, from %s", available, (long long)int_of(json, "held"),
-	                  (long long)int_of(json, "version"), from);
+	buffer_add_format(&call->said, "%s, held %lld, version %lld, from %s", available,
+	                  (long long)scenario_int_of(json, "held"), (long long)scenario_int_of(json, "version"), from);
 	if (!scenario_matches(sight->available, available))
 		return scenario_wrong(call, "expected %s, saw %s (version %lld, from %s)", sight->available, available,
-		                      (long long)int_of(json, "version"), from);
-	if (sight->held >= 0 && int_of(json, "held") != sight->held)
+		                      (long long)scenario_int_of(json, "version"), from);
+	if (sight->held >= 0 && scenario_int_of(json, "held") != sight->held)
 		return scenario_wrong(call, "expected %lld held, saw %lld", (long long)sight->held,
-		                      (long long)int_of(json, "held"));
+		                      (long long)scenario_int_of(json, "held"));
 	bool postgres = !strcmp(sight->from, "postgres") && (!strcmp(from, "miss") || !strcmp(from, "bypass"));
 	if (*sight->from && !postgres && strcmp(sight->from, from) != 0)
 		return scenario_wrong(call, "expected it from %s, it came from %s", sight->from, from);
@@ -437,13 +432,13 @@ static bool see(struct scenario_call *call, const struct sight *sight)
 	if (caller)
 		http_caller_header(caller, NULL);
 	bool good;
-	json_t *json = answer_json(&answer);
+	json_t *json = scenario_answer_json(&answer);
 	if (call->line->expected)
 		good = answer_check(call, &answer, json);
 	else if (answer.status != 200)
 		good = scenario_matches(sight->available, status_text(&answer, &call->said)) ||
 		       scenario_wrong(call, "expected %s, was answered %d %s", sight->available, answer.status,
-		                      string_of(json, "code"));
+		                      scenario_string_of(json, "code"));
 	else
 		good = sight_check(call, sight, &answer, json);
 	json_decref(json);
@@ -467,7 +462,7 @@ static bool verb_http(struct scenario_call *call)
 	if (good && !call->only_check) {
 		struct http_answer answer;
 		scenario_http(call, method, path.data, text_of(body.data), NULL, &answer);
-		json_t *json = answer_json(&answer);
+		json_t *json = scenario_answer_json(&answer);
 		good = answer_check(call, &answer, json);
 		json_decref(json);
 	}
@@ -491,147 +486,3 @@ const struct scenario_verb scenario_http_verbs[] = {
 	{"http", "http GET /v1/skus/{LAMP} [BODY] -> 200", SCENARIO_SESSION, verb_http},
 	{0},
 };
-
-/* --- behind a permutation --------------------------------------------------------------------------------------------------- */
-
-struct book {
-	int64_t on_hand, reserved, entries;
-};
-
-static bool ledger_add_up(struct scenario_call *call, const struct scenario_sku *sku, struct book *ret)
-{
-	*ret = (struct book){0};
-	for (bool more = true; more;) {
-		char path[200];
-		struct http_answer answer;
-		snprintf(path, sizeof path, "/v1/skus/%s/ledger?limit=%d&after=%lld", sku->code, LEDGER_PAGE,
-		         (long long)ret->entries);
-		scenario_http(call, "GET", path, (struct text){0}, NULL, &answer);
-		json_t *json = answer_json(&answer);
-		const json_t *items = json_object_get(json, "items");
-		bool good = answer.status == 200 ||
-		            scenario_wrong(call, "%s: its ledger was answered %d", sku->name, answer.status);
-		for (size_t i = 0; good && i < json_array_size(items); i++) {
-			const json_t *entry = json_array_get(items, i);
-			ret->on_hand += int_of(entry, "on_hand_delta");
-			ret->reserved += int_of(entry, "reserved_delta");
-			ret->entries++;
-			if (int_of(entry, "version") != ret->entries)
-				good = scenario_wrong(call, "%s: entry %lld of its ledger has version %lld", sku->name,
-				                      (long long)ret->entries, (long long)int_of(entry, "version"));
-			else if (int_of(entry, "on_hand_after") != ret->on_hand || int_of(entry, "reserved_after") != ret->reserved)
-				good = scenario_wrong(call, "%s: entry %lld of its ledger does not add up", sku->name,
-				                      (long long)ret->entries);
-		}
-		more = json_is_string(json_object_get(json, "next"));
-		json_decref(json);
-		if (!good)
-			return false;
-	}
-	return true;
-}
-
-static bool sku_adds_up(struct scenario_call *call, const struct scenario_sku *sku)
-{
-	struct book book;
-	char path[160];
-	struct http_answer answer;
-	if (!ledger_add_up(call, sku, &book))
-		return false;
-	snprintf(path, sizeof path, "/v1/skus/%s", sku->code);
-	scenario_http(call, "GET", path, (struct text){0}, NULL, &answer);
-	json_t *json = answer_json(&answer);
-	int64_t on_hand = int_of(json, "on_hand"), reserved = int_of(json, "reserved"), version = int_of(json, "version");
-	json_decref(json);
-	if (answer.status != 200)
-		return scenario_wrong(call, "%s was answered %d", sku->name, answer.status);
-	if (on_hand != book.on_hand || reserved != book.reserved || version != book.entries)
-		return scenario_wrong(call, "%s is %lld/%lld, version %lld; its ledger adds up to %lld/%lld, version %lld",
-		                      sku->name, (long long)on_hand, (long long)reserved, (long long)version,
-		                      (long long)book.on_hand, (long long)book.reserved, (long long)book.entries);
-	return (0 <= reserved && reserved <= on_hand) ||
-	       scenario_wrong(call, "%s is oversold: %lld/%lld", sku->name, (long long)on_hand, (long long)reserved);
-}
-
-/* What is changed straight in SQL is seen a little later, so the look is repeated. */
-static bool seen_as_it_is(struct scenario_call *call, const struct scenario_sku *sku, size_t instance)
-{
-	struct scenario_call look = *call;
-	struct scenario_session viewer = {.name = "world", .instance = instance, .channel = CHANNEL_ADMIN};
-	bool good = false;
-	look.session = &viewer;
-	int64_t until_ns = deadline_in_ms(call->run->options->patience_ms);
-	while (!good) {
-		char path[160];
-		struct http_answer answer;
-		snprintf(path, sizeof path, "/v1/skus/%s", sku->code);
-		scenario_http(&look, "GET", path, (struct text){0}, NULL, &answer);
-		json_t *row = answer_json(&answer);
-		int64_t there = int_of(row, "available");
-		json_decref(row);
-		snprintf(path, sizeof path, "/v1/availability/%s", sku->code);
-		scenario_http(&look, "GET", path, (struct text){0}, NULL, &answer);
-		json_t *seen = answer_json(&answer);
-		int64_t shown = int_of(seen, "available");
-		json_decref(seen);
-		good = there == shown && answer.status == 200;
-		if (!good && clock_boottime_ns() > until_ns) {
-			scenario_wrong(call, "%s: instance %s shows %lld, there are %lld", sku->name,
-			               call->scenario->instances[instance].name, (long long)shown, (long long)there);
-			break;
-		}
-		if (!good)
-			clock_sleep_until(deadline_in_ms(POLL_MS));
-	}
-	http_caller_free(viewer.caller);
-	return good;
-}
-
-bool scenario_books(struct scenario_call *call)
-{
-	struct scenario *s = call->scenario;
-	for (size_t i = 0; i < s->sku_count; i++) {
-		if (!s->skus[i].made)
-			continue;
-		if (!sku_adds_up(call, &s->skus[i]))
-			return false;
-		for (size_t j = 0; j < s->instance_count; j++)
-			if (*s->instances[j].url && !seen_as_it_is(call, &s->skus[i], j))
-				return false;
-	}
-	return true;
-}
-
-static void release_all(struct scenario_call *call, const struct scenario_sku *sku)
-{
-	char path[200];
-	struct http_answer answer;
-	snprintf(path, sizeof path, "/v1/reservations?sku=%s&status=active&limit=500", sku->code);
-	scenario_http(call, "GET", path, (struct text){0}, NULL, &answer);
-	json_t *json = answer_json(&answer);
-	const json_t *items = json_object_get(json, "items");
-	for (size_t i = 0; i < json_array_size(items); i++) {
-		snprintf(path, sizeof path, "/v1/reservations/%s/release", string_of(json_array_get(items, i), "id"));
-		scenario_http(call, "POST", path, TEXT("{}"), NULL, &answer);
-	}
-	json_decref(json);
-}
-
-void scenario_tidy(struct scenario_call *call)
-{
-	for (size_t i = 0; i < call->scenario->sku_count; i++) {
-		const struct scenario_sku *sku = &call->scenario->skus[i];
-		if (!sku->made)
-			continue;
-		char key[160], body[300], token[TOKEN_BYTES + 1];
-		struct http_answer answer;
-		release_all(call, sku);
-		token_new(token);
-		snprintf(key, sizeof key, "scenario-%s", token);
-		snprintf(body, sizeof body,
-		         "{\"lines\":[{\"sku\":\"%s\",\"set\":0,\"change_from\":null}],\"reason\":\"scenario\"}", sku->code);
-		scenario_http(call, "POST", "/v1/adjustments", text_of(body), key, &answer);
-		if (answer.status != 201)
-			buffer_add_format(&call->said, "%s could not be set to 0: %d; ", sku->code, answer.status);
-	}
-}
