@@ -1,248 +1,18 @@
-/* Reading a scenario: lines, blocks, sessions, permutations (scenario.h; the language: tests/spec/README.md).
+/* Reading a scenario: what a file declares, its permutations, the check (scenario.h; the language: tests/spec/README.md).
  *
- * Happy path: read the file, take it apart line by line, look every verb up, let it check its own words, make the
- * permutations. Failure modes: one sentence with the file and the line; nothing has been touched yet.
+ * Happy path: read the file, take it apart line by line (scenario_line.c), make the permutations, let every verb check
+ * its own words. Failure modes: one sentence with the file and the line; nothing has been touched yet.
  */
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/text.h"
-#include "cmd/cmd.h"
 #include "cmd/file_read.h"
-#include "cmd/scenario.h"
+#include "cmd/scenario_reader.h"
 
-#define BLOCK_LINES_MAX 64
-#define WORD_BYTES 64
-#define VERBS_MAX 128
-#define TIMES_MAX 10000
-
-struct reader {
-	struct scenario *s;
-	const struct scenario_bench *bench;
-	char *next;     /* what is not read yet */
-	int number;     /* of the line last taken */
-	size_t session; /* whose steps are being declared */
-	bool all;       /* `permutations all` */
-	char *why;
-};
-
-static bool wrong(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool wrong(struct reader *r, const char *format, ...)
-{
-	int size = snprintf(r->why, SCENARIO_WHY_BYTES, "%s:%d: ", r->s->path, r->number);
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(r->why + size, SCENARIO_WHY_BYTES - (size_t)size, format, arguments);
-	va_end(arguments);
-	return false;
-}
-
-/* --- lines and words ----------------------------------------------------------------------------------------------- */
-
-static char *trim(char *text)
-{
-	while (isspace((unsigned char)*text))
-		text++;
-	for (size_t size = strlen(text); size && isspace((unsigned char)text[size - 1]);)
-		text[--size] = '\0';
-	return text;
-}
-
-/* A comment begins with # at the beginning of a word, outside "…". */
-static void cut_comment(char *line)
-{
-	bool quoted = false;
-	for (char *c = line; *c; c++) {
-		if (*c == '"')
-			quoted = !quoted;
-		if (*c == '#' && !quoted && (c == line || isspace((unsigned char)c[-1]))) {
-			*c = '\0';
-			return;
-		}
-	}
-}
-
-/* The next line that says something, trimmed; NULL at the end. The first comment gives the title. */
-static char *line_take(struct reader *r)
-{
-	while (r->next) {
-		char *line = r->next, *end = strchr(line, '\n');
-		r->next = end ? end + 1 : NULL;
-		if (end)
-			*end = '\0';
-		r->number++;
-		if (*line == '#' && !r->s->title && *trim(line + 1))
-			r->s->title = trim(line + 1);
-		cut_comment(line);
-		line = trim(line);
-		if (*line)
-			return line;
-	}
-	return NULL;
-}
-
-/* Cuts the first word off. */
-static char *word_cut(char **text)
-{
-	char *word = *text, *end = word;
-	while (*end && !isspace((unsigned char)*end))
-		end++;
-	if (*end)
-		*end++ = '\0';
-	*text = trim(end);
-	return word;
-}
-
-static bool is_name(const char *word)
-{
-	size_t size = strlen(word);
-	for (size_t i = 0; i < size; i++)
-		if (!islower((unsigned char)word[i]) && !isdigit((unsigned char)word[i]) && word[i] != '-')
-			return false;
-	return size > 0 && size < 40 && isalpha((unsigned char)*word);
-}
-
-static bool is_sku_name(const char *word)
-{
-	size_t size = strlen(word);
-	for (size_t i = 0; i < size; i++)
-		if (!isupper((unsigned char)word[i]) && !isdigit((unsigned char)word[i]) && word[i] != '-')
-			return false;
-	return size > 0 && size < 30 && isupper((unsigned char)*word);
-}
-
-/* --- verbs ----------------------------------------------------------------------------------------------------------- */
-
-static const struct scenario_verb *verb_of_table(const struct scenario_verb *verbs, const char *text,
-                                                 const struct scenario_verb *best)
-{
-	for (; verbs && verbs->name; verbs++) {
-		size_t size = strlen(verbs->name);
-		if (strncmp(text, verbs->name, size) == 0 && (!text[size] || isspace((unsigned char)text[size])) &&
-		    (!best || size > strlen(best->name)))
-			best = verbs;
-	}
-	return best;
-}
-
-static const struct scenario_verb *verb_find(const struct scenario_bench *bench, const char *text)
-{
-	const struct scenario_verb *verb = verb_of_table(scenario_http_verbs, text, NULL);
-	verb = verb_of_table(scenario_look_verbs, text, verb);
-	return bench ? verb_of_table(bench->verbs, text, verb) : verb;
-}
-
-static bool unknown_verb(struct reader *r, const char *text)
-{
-	const struct scenario_verb *tables[] = {scenario_http_verbs, scenario_look_verbs,
-	                                        r->bench ? r->bench->verbs : NULL};
-	const char *names[VERBS_MAX + 1];
-	size_t count = 0;
-	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-		for (const struct scenario_verb *v = tables[t]; v && v->name && count < VERBS_MAX; v++)
-			names[count++] = v->name;
-	names[count] = NULL;
-	char first[WORD_BYTES];
-	snprintf(first, sizeof first, "%.*s", (int)strcspn(text, " \t"), text);
-	const char *nearest = cmd_nearest(first, names);
-	return nearest ? wrong(r, "\"%s\" is no verb; did you mean \"%s\"?", first, nearest)
-	               : wrong(r, "\"%s\" is no verb%s", first, r->bench ? "" : "; lastunit scenario --verbs lists them");
-}
-
-/* The last " -> " splits; what stands behind the last " until " goes if it is one word. */
-static void split_tail(struct scenario_line *line, char *text)
-{
-	char *until = NULL, *arrow = NULL;
-	for (char *at = text; (at = strstr(at, " until ")); at++)
-		until = at;
-	if (until && is_name(trim(until + 7))) {
-		*until = '\0';
-		line->until = trim(until + 7);
-	}
-	for (char *at = text; (at = strstr(at, " -> ")); at++)
-		arrow = at;
-	if (arrow) {
-		*arrow = '\0';
-		line->expected = trim(arrow + 4);
-	}
-}
-
-static bool line_parse(struct reader *r, char *text, struct scenario_line *ret)
-{
-	struct arena *arena = &r->s->arena;
-	*ret = (struct scenario_line){.number = r->number, .text = arena_text(arena, text_of(text)).data, .times = 1};
-	if (!strcmp(text, "end")) {
-		ret->how = SCENARIO_END;
-		return true;
-	}
-	char *copy = (char *)arena_text(arena, text_of(text)).data, *ahead = copy;
-	split_tail(ret, copy);
-	if (!strcmp(copy, "go on")) {
-		ret->how = SCENARIO_GO_ON;
-		return ret->until || !ret->expected || wrong(r, "what is expected stands where the line began");
-	}
-	static const struct {
-		const char *word;
-		enum scenario_how how;
-	} ways[] = {{"expect ", SCENARIO_NOW}, {"begin ", SCENARIO_BEGIN}, {"wait ", SCENARIO_WAIT}};
-	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-		if (strncmp(ahead, ways[i].word, strlen(ways[i].word)) == 0) {
-			ret->how = ways[i].how;
-			ahead = trim(ahead + strlen(ways[i].word));
-			break;
-		}
-	int used = 0;
-	if (sscanf(ahead, "%d times %n", &ret->times, &used) == 1 && used > 0)
-		ahead += used;
-	if (ret->times < 1 || ret->times > TIMES_MAX)
-		return wrong(r, "%d times is too often", ret->times);
-	if (ret->until)
-		ret->how = SCENARIO_BEGIN;
-	ret->verb = verb_find(r->bench, ahead);
-	if (!ret->verb)
-		return unknown_verb(r, ahead);
-	ret->action = trim(ahead + strlen(ret->verb->name));
-	r->s->uses |= ret->verb->needs;
-	return true;
-}
-
-/* Behind "step NAME", "setup" or "finally": "{ line }" or "{", lines, "}". */
-static bool block_parse(struct reader *r, char *text, struct scenario_block *ret)
-{
-	struct scenario_line lines[BLOCK_LINES_MAX];
-	size_t count = 0;
-	if (*text != '{')
-		return wrong(r, "{ is missing");
-	text = trim(text + 1);
-	int begun = r->number;
-	for (bool open = true; open;) {
-		size_t size = strlen(text);
-		if (size && text[size - 1] == '}' && (size == 1 || isspace((unsigned char)text[size - 2]))) {
-			text[size - 1] = '\0';
-			text = trim(text);
-			open = false;
-		}
-		if (*text) {
-			if (count == BLOCK_LINES_MAX)
-				return wrong(r, "more than %d lines in one block", BLOCK_LINES_MAX);
-			if (!line_parse(r, text, &lines[count++]))
-				return false;
-		}
-		if (open && !(text = line_take(r))) {
-			r->number = begun;
-			return wrong(r, "the block that begins here has no end");
-		}
-	}
-	ret->lines = ARENA_ARRAY(&r->s->arena, count, struct scenario_line);
-	ret->count = count;
-	if (count)
-		memcpy(ret->lines, lines, count * sizeof *lines);
-	return true;
-}
+#define SKU_NAME_BYTES 64
 
 /* --- declarations ---------------------------------------------------------------------------------------------------- */
 
@@ -266,29 +36,38 @@ static bool instance_find(const struct scenario *s, const char *name, size_t *re
 	return false;
 }
 
-static bool instance_declare(struct reader *r, char *text)
+static bool instance_declare(struct scenario_reader *r, char *text)
 {
 	struct scenario *s = r->s;
 	size_t twin;
 	char *name = word_cut(&text);
-	if (!is_name(name))
-		return wrong(r, "instance NAME: a name is made of small letters");
+	if (!word_is_name(name))
+		return reader_wrong(r, "instance NAME: a name is made of small letters");
 	if (s->instance_count == SCENARIO_INSTANCES_MAX || instance_find(s, name, &twin))
-		return wrong(r, "instance %s: there is one of that name, or too many", name);
+		return reader_wrong(r, "instance %s: there is one of that name, or too many", name);
 	s->instances[s->instance_count++] = (struct scenario_instance){.name = name, .options = text};
 	return true;
 }
 
-static bool sku_add(struct reader *r, const char *name, int64_t on_hand, bool tracked)
+static bool is_sku_name(const char *word)
+{
+	size_t size = strlen(word);
+	for (size_t i = 0; i < size; i++)
+		if (!isupper((unsigned char)word[i]) && !isdigit((unsigned char)word[i]) && word[i] != '-')
+			return false;
+	return size > 0 && size < 30 && isupper((unsigned char)*word);
+}
+
+static bool sku_add(struct scenario_reader *r, const char *name, int64_t on_hand, bool tracked)
 {
 	struct scenario *s = r->s;
 	if (!is_sku_name(name))
-		return wrong(r, "stock %s: a SKU is written in capital letters", name);
+		return reader_wrong(r, "stock %s: a SKU is written in capital letters", name);
 	for (size_t i = 0; i < s->sku_count; i++)
 		if (!strcmp(s->skus[i].name, name))
-			return wrong(r, "stock %s: it is there already", name);
+			return reader_wrong(r, "stock %s: it is there already", name);
 	if (s->sku_count == SCENARIO_SKUS_MAX)
-		return wrong(r, "more than %d SKUs", SCENARIO_SKUS_MAX);
+		return reader_wrong(r, "more than %d SKUs", SCENARIO_SKUS_MAX);
 	s->skus[s->sku_count++] = (struct scenario_sku){.name = arena_text(&s->arena, text_of(name)).data,
 	                                                .on_hand = on_hand,
 	                                                .tracked = tracked};
@@ -296,18 +75,18 @@ static bool sku_add(struct reader *r, const char *name, int64_t on_hand, bool tr
 }
 
 /* stock LAMP 10 · stock S1..S50 100 · stock CARD 0 untracked */
-static bool stock_declare(struct reader *r, char *text)
+static bool stock_declare(struct scenario_reader *r, char *text)
 {
 	char *name = word_cut(&text), *count = word_cut(&text), *end;
 	int64_t on_hand = strtoll(count, &end, 10);
 	bool tracked = strcmp(text, "untracked") != 0;
 	if (!*count || *end || on_hand < 0 || (tracked && *text))
-		return wrong(r, "stock NAME UNITS [untracked]");
-	char stem[WORD_BYTES];
+		return reader_wrong(r, "stock NAME UNITS [untracked]");
+	char stem[SKU_NAME_BYTES];
 	int from, to, used = 0;
 	if (sscanf(name, "%29[A-Z-]%d..%*[A-Z-]%d%n", stem, &from, &to, &used) == 3 && !name[used]) {
 		for (int i = from; i <= to; i++) {
-			char one[WORD_BYTES + 12];
+			char one[SKU_NAME_BYTES + 12];
 			snprintf(one, sizeof one, "%s%d", stem, i);
 			if (!sku_add(r, one, on_hand, tracked))
 				return false;
@@ -318,16 +97,16 @@ static bool stock_declare(struct reader *r, char *text)
 }
 
 /* session NAME [as CHANNEL] [on INSTANCE]: a name that is a channel's has its key, any other the web's. */
-static bool session_declare(struct reader *r, char *text)
+static bool session_declare(struct scenario_reader *r, char *text)
 {
 	struct scenario *s = r->s;
 	char *name = word_cut(&text);
 	enum channel channel = CHANNEL_WEB;
 	size_t twin, instance = 0;
-	if (!is_name(name))
-		return wrong(r, "session NAME: a name is made of small letters");
+	if (!word_is_name(name))
+		return reader_wrong(r, "session NAME: a name is made of small letters");
 	if (s->session_count == SCENARIO_SESSIONS_MAX || session_find(s, name, &twin))
-		return wrong(r, "session %s: there is one of that name, or too many", name);
+		return reader_wrong(r, "session %s: there is one of that name, or too many", name);
 	(void)channel_parse(text_of(name), &channel);
 	while (*text) {
 		char *word = word_cut(&text), *value = word_cut(&text);
@@ -335,7 +114,7 @@ static bool session_declare(struct reader *r, char *text)
 			continue;
 		if (!strcmp(word, "on") && instance_find(s, value, &instance))
 			continue;
-		return wrong(r, "session NAME [as CHANNEL] [on INSTANCE]: \"%s %s\"", word, value);
+		return reader_wrong(r, "session NAME [as CHANNEL] [on INSTANCE]: \"%s %s\"", word, value);
 	}
 	r->session = s->session_count;
 	s->sessions[s->session_count++] = (struct scenario_session){.name = name,
@@ -344,41 +123,41 @@ static bool session_declare(struct reader *r, char *text)
 	return true;
 }
 
-static bool step_add(struct reader *r, struct scenario_step step)
+static bool step_add(struct scenario_reader *r, struct scenario_step step)
 {
 	if (r->s->step_count == SCENARIO_STEPS_MAX)
-		return wrong(r, "more than %d steps", SCENARIO_STEPS_MAX);
+		return reader_wrong(r, "more than %d steps", SCENARIO_STEPS_MAX);
 	r->s->steps[r->s->step_count++] = step;
 	return true;
 }
 
-static bool step_declare(struct reader *r, char *text)
+static bool step_declare(struct scenario_reader *r, char *text)
 {
 	struct scenario_step step = {.name = word_cut(&text), .session = r->session};
-	if (!is_name(step.name))
-		return wrong(r, "step NAME { … }: a name is made of small letters");
+	if (!word_is_name(step.name))
+		return reader_wrong(r, "step NAME { … }: a name is made of small letters");
 	for (size_t i = 0; i < r->s->step_count; i++)
 		if (!strcmp(r->s->steps[i].name, step.name))
-			return wrong(r, "step %s: there is one of that name", step.name);
-	return block_parse(r, text, &step.block) && step_add(r, step);
+			return reader_wrong(r, "step %s: there is one of that name", step.name);
+	return reader_parse_block(r, text, &step.block) && step_add(r, step);
 }
 
 /* "reader: see LAMP = 9", or an expectation of the world's. */
-static bool story_line(struct reader *r, size_t session, char *text)
+static bool story_line(struct scenario_reader *r, size_t session, char *text)
 {
 	struct scenario_step step = {.name = "", .session = session};
 	step.block.lines = ARENA_NEW(&r->s->arena, struct scenario_line);
 	step.block.count = 1;
-	return line_parse(r, text, step.block.lines) && step_add(r, step);
+	return reader_parse_line(r, text, step.block.lines) && step_add(r, step);
 }
 
 /* --- permutations ------------------------------------------------------------------------------------------------------ */
 
-static bool order_add(struct reader *r, const size_t *steps, size_t count)
+static bool order_add(struct scenario_reader *r, const size_t *steps, size_t count)
 {
 	struct scenario *s = r->s;
 	if (s->order_count == SCENARIO_ORDERS_MAX)
-		return wrong(r, "more than %d permutations", SCENARIO_ORDERS_MAX);
+		return reader_wrong(r, "more than %d permutations", SCENARIO_ORDERS_MAX);
 	if (!s->orders)
 		s->orders = ARENA_ARRAY(&s->arena, SCENARIO_ORDERS_MAX, struct scenario_order);
 	struct scenario_order *order = &s->orders[s->order_count++];
@@ -389,7 +168,7 @@ static bool order_add(struct reader *r, const size_t *steps, size_t count)
 	return true;
 }
 
-static bool permutation_declare(struct reader *r, char *text)
+static bool permutation_declare(struct scenario_reader *r, char *text)
 {
 	size_t steps[SCENARIO_STEPS_MAX], count = 0;
 	while (*text) {
@@ -398,16 +177,16 @@ static bool permutation_declare(struct reader *r, char *text)
 		while (i < r->s->step_count && strcmp(r->s->steps[i].name, name))
 			i++;
 		if (i == r->s->step_count)
-			return wrong(r, "permutation: no step is called %s", name);
+			return reader_wrong(r, "permutation: no step is called %s", name);
 		if (count == SCENARIO_STEPS_MAX)
-			return wrong(r, "permutation: more than %d steps", SCENARIO_STEPS_MAX);
+			return reader_wrong(r, "permutation: more than %d steps", SCENARIO_STEPS_MAX);
 		steps[count++] = i;
 	}
-	return (count || wrong(r, "permutation: of which steps?")) && order_add(r, steps, count);
+	return (count || reader_wrong(r, "permutation: of which steps?")) && order_add(r, steps, count);
 }
 
 /* Every interleaving that keeps each session's own order. `at` counts the steps of each session already placed. */
-static bool order_all(struct reader *r, size_t *steps, size_t count, size_t *at)
+static bool order_all(struct scenario_reader *r, size_t *steps, size_t count, size_t *at)
 {
 	struct scenario *s = r->s;
 	if (count == s->step_count)
@@ -429,7 +208,7 @@ static bool order_all(struct reader *r, size_t *steps, size_t count, size_t *at)
 	return true;
 }
 
-static bool orders_make(struct reader *r)
+static bool orders_make(struct scenario_reader *r)
 {
 	struct scenario *s = r->s;
 	bool story = false, named = false;
@@ -440,11 +219,11 @@ static bool orders_make(struct reader *r)
 		named |= *s->steps[i].name != '\0';
 	}
 	if (!s->step_count)
-		return wrong(r, "nothing happens in this file");
+		return reader_wrong(r, "nothing happens in this file");
 	if (story && named)
-		return wrong(r, "a file tells a story (\"reader: see …\") or has steps and permutations, not both");
+		return reader_wrong(r, "a file tells a story (\"reader: see …\") or has steps and permutations, not both");
 	if (story && (s->order_count || r->all))
-		return wrong(r, "a story has one order: as it is written");
+		return reader_wrong(r, "a story has one order: as it is written");
 	if (r->all)
 		return order_all(r, steps, 0, at);
 	return s->order_count || order_add(r, steps, s->step_count);
@@ -452,11 +231,11 @@ static bool orders_make(struct reader *r)
 
 /* --- the whole ------------------------------------------------------------------------------------------------------------ */
 
-static bool declaration(struct reader *r, char *line)
+static bool declaration(struct scenario_reader *r, char *line)
 {
 	static const struct {
 		const char *word;
-		bool (*declare)(struct reader *r, char *text);
+		bool (*declare)(struct scenario_reader *r, char *text);
 	} declarations[] = {{"instance", instance_declare},
 	                    {"stock", stock_declare},
 	                    {"session", session_declare},
@@ -467,28 +246,28 @@ static bool declaration(struct reader *r, char *line)
 		return story_line(r, 0, line);
 	if (size > 1 && line[size - 1] == ':') {
 		line[size - 1] = '\0';
-		return session_find(r->s, line, &session) ? story_line(r, session, trim(line + size))
-		                                          : wrong(r, "no session is called %s", line);
+		return session_find(r->s, line, &session) ? story_line(r, session, word_trim(line + size))
+		                                          : reader_wrong(r, "no session is called %s", line);
 	}
 	char *rest = line, *word = word_cut(&rest);
 	for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++)
 		if (!strcmp(word, declarations[i].word))
 			return declarations[i].declare(r, rest);
 	if (!strcmp(word, "setup"))
-		return block_parse(r, rest, &r->s->setup);
+		return reader_parse_block(r, rest, &r->s->setup);
 	if (!strcmp(word, "finally"))
-		return block_parse(r, rest, &r->s->finally);
+		return reader_parse_block(r, rest, &r->s->finally);
 	if (!strcmp(word, "permutations") && !strcmp(rest, "all")) {
 		r->all = true;
 		return true;
 	}
-	return wrong(
+	return reader_wrong(
 		r, "\"%s\" begins no line: needs, instance, stock, session, step, setup, finally, permutation, or NAME: …",
 		word);
 }
 
 /* Lets a verb look at its own words. */
-static bool line_check(struct reader *r, size_t session, const struct scenario_line *line)
+static bool line_check(struct scenario_reader *r, size_t session, const struct scenario_line *line)
 {
 	if (!line->verb)
 		return true;
@@ -500,10 +279,10 @@ static bool line_check(struct reader *r, size_t session, const struct scenario_l
 	bool good = line->verb->run(&call);
 	buffer_done(&call.said);
 	r->number = line->number;
-	return good || wrong(r, "%s", call.why);
+	return good || reader_wrong(r, "%s", call.why);
 }
 
-static bool block_check(struct reader *r, size_t session, const struct scenario_block *block)
+static bool block_check(struct scenario_reader *r, size_t session, const struct scenario_block *block)
 {
 	for (size_t i = 0; i < block->count; i++)
 		if (!line_check(r, session, &block->lines[i]))
@@ -511,7 +290,7 @@ static bool block_check(struct reader *r, size_t session, const struct scenario_
 	return true;
 }
 
-static bool scenario_check(struct reader *r)
+static bool scenario_check(struct scenario_reader *r)
 {
 	if (!block_check(r, 0, &r->s->setup) || !block_check(r, 0, &r->s->finally))
 		return false;
@@ -521,7 +300,7 @@ static bool scenario_check(struct reader *r)
 	return true;
 }
 
-static bool file_take(struct reader *r, struct buffer *file)
+static bool file_take(struct scenario_reader *r, struct buffer *file)
 {
 	struct scenario *s = r->s;
 	char why[256];
@@ -530,11 +309,11 @@ static bool file_take(struct reader *r, struct buffer *file)
 		return false;
 	}
 	if (memchr(file->data, '\0', file->size))
-		return wrong(r, "a NUL byte is no text");
+		return reader_wrong(r, "a NUL byte is no text");
 	r->next = (char *)arena_text(&s->arena, buffer_text(file)).data;
-	for (char *line; (line = line_take(r));) {
+	for (char *line; (line = reader_take_line(r));) {
 		if (!strncmp(line, "needs ", 6)) {
-			s->needs = trim(line + 6);
+			s->needs = word_trim(line + 6);
 			if (!r->bench)
 				return true;
 			continue;
@@ -547,7 +326,7 @@ static bool file_take(struct reader *r, struct buffer *file)
 	}
 	r->number = 1;
 	if (!s->title)
-		return wrong(r, "it begins with a comment that says what happens");
+		return reader_wrong(r, "it begins with a comment that says what happens");
 	return orders_make(r) && scenario_check(r);
 }
 
@@ -563,7 +342,7 @@ struct scenario *scenario_read(const char *path, const struct scenario_bench *be
 	s->path = arena_text(&s->arena, text_of(path)).data;
 	s->name = arena_text(&s->arena, (struct text){name, size}).data;
 	s->sessions[s->session_count++] = (struct scenario_session){.name = "world", .channel = CHANNEL_ADMIN};
-	struct reader reader = {.s = s, .bench = bench, .why = ret_why};
+	struct scenario_reader reader = {.s = s, .bench = bench, .why = ret_why};
 	struct buffer file = {0};
 	bool good = file_take(&reader, &file);
 	buffer_done(&file);
@@ -579,12 +358,4 @@ void scenario_free(struct scenario *s)
 		return;
 	arena_done(&s->arena);
 	free(s);
-}
-
-void scenario_print_verbs(FILE *out)
-{
-	const struct scenario_verb *tables[] = {scenario_http_verbs, scenario_look_verbs};
-	for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-		for (const struct scenario_verb *v = tables[t]; v->name; v++)
-			fprintf(out, "  %s\n", v->usage);
 }
