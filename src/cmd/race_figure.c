@@ -241,7 +241,7 @@ bool race_svg_write(const struct race *race, const char *directory, char why[512
 	                  "hot", most);
 	bool written = write_file(directory, "race-sales.svg", &svg, why);
 	buffer_clear(&svg);
-	snprintf(title, sizeof title, "Units sold that were not there, %s", buyers);
+	snprintf(title, sizeof title, "Oversold, or forgotten by the stock, %s", buyers);
 	race_figure_oversold(&svg, race,
 	                     &(struct plot_frame){"race-oversold", title,
 	                                          "Units oversold or forgotten by each control, and by Lastunit.", true},
