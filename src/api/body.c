@@ -1,11 +1,11 @@
-/* Decoding of bodies.
+/* Decoding of bodies (the lines of an operation: body_lines.c).
  *
  * Happy path: each member of the object is looked up in one table, which says which operations have it and how it is
  * read; then the members that must be there are counted.
  * Failure modes: the first fault ends the decoding, with its error and a sentence that names the member's path. An
  * operation that was not decoded is never submitted, so what it holds by then does not matter.
  */
-#include "api/body.h"
+#include "api/body_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,22 +15,13 @@
 #include "base/json.h"
 #include "base/text.h"
 
-struct decoding {
-	struct operation *operation;
-	struct arena *arena;
-	struct fault *fault;
-};
-
-static bool refuse(struct fault *fault, enum lu_error error, struct text detail)
+bool body_refuse(struct fault *fault, enum lu_error error, struct text detail)
 {
 	*fault = (struct fault){error, detail};
 	return false;
 }
 
-#define REFUSE(d, error, ...) refuse((d)->fault, (error), arena_printf((d)->arena, __VA_ARGS__))
-
-/* A client's word for use in a sentence: cut, but never inside a character. */
-static struct text excerpt(struct text text)
+struct text body_excerpt(struct text text)
 {
 	if (text.size <= 64)
 		return text;
@@ -40,11 +31,9 @@ static struct text excerpt(struct text text)
 	return (struct text){text.data, size};
 }
 
-#define FIT(text) (int)excerpt(text).size, (text).data
-
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-static bool integer_within(const json_t *value, int64_t min, int64_t max, int64_t *ret_value)
+bool body_integer_within(const json_t *value, int64_t min, int64_t max, int64_t *ret_value)
 {
 	if (!json_is_integer(value))
 		return false;
@@ -76,115 +65,11 @@ static bool take_id(struct decoding *d, const char *name, const json_t *value, s
 	return REFUSE(d, LU_INVALID_FIELD, "`%s` must be an id as the service answered it, a UUID of 36 characters.", name);
 }
 
-/* --- lines -------------------------------------------------------------------------------------------------------- */
-
-enum line_form { LINE_OF_CART, LINE_OF_ADJUSTMENT };
-
-/* What one line held, before it is known whether that goes together. */
-struct line_members {
-	const json_t *sku, *quantity, *delta, *set, *change_from;
-};
-
-static bool line_members(struct decoding *d, const json_t *line, size_t i, enum line_form form,
-                         struct line_members *found)
-{
-	if (!json_is_object(line))
-		return REFUSE(d, LU_INVALID_LINES, "`lines[%zu]` must be an object.", i);
-	const char *name;
-	json_t *value;
-	json_object_foreach((json_t *)line, name, value)
-	{
-		if (!strcmp(name, "sku"))
-			found->sku = value;
-		else if (form == LINE_OF_CART && !strcmp(name, "quantity"))
-			found->quantity = value;
-		else if (form == LINE_OF_ADJUSTMENT && !strcmp(name, "delta"))
-			found->delta = json_is_null(value) ? NULL : value;
-		else if (form == LINE_OF_ADJUSTMENT && !strcmp(name, "set"))
-			found->set = json_is_null(value) ? NULL : value;
-		else if (form == LINE_OF_ADJUSTMENT && !strcmp(name, "change_from"))
-			found->change_from = value; /* an explicit null says something: do not compare */
-		else
-			return REFUSE(d, LU_INVALID_FIELD, "`lines[%zu].%.*s` is not a field of a line; it has %s.", i,
-			              FIT(text_of(name)),
-			              form == LINE_OF_CART ? "sku and quantity" : "sku and delta, or sku, set and change_from");
-	}
-	return true;
-}
-
-static bool line_sku(struct decoding *d, const json_t *sku, size_t i, struct text *ret_sku)
-{
-	if (!sku || json_is_null(sku))
-		return REFUSE(d, LU_INVALID_SKU, "`lines[%zu].sku` is missing.", i);
-	if (!json_is_string(sku) || text_check_sku(json_text(sku)))
-		return REFUSE(d, LU_INVALID_SKU, "`lines[%zu].sku` is not a SKU code. %s", i, lu_error_mend(LU_INVALID_SKU));
-	*ret_sku = json_text(sku);
-	return true;
-}
-
-static bool cart_line(struct decoding *d, const struct line_members *found, size_t i, struct line *line)
-{
-	if (!integer_within(found->quantity, 1, LU_QUANTITY_MAX, &line->quantity))
-		return REFUSE(d, LU_INVALID_QUANTITY, "`lines[%zu].quantity` must be a JSON integer from 1 to %" PRId64 ".", i,
-		              LU_QUANTITY_MAX);
-	return true;
-}
-
-static bool adjustment_line(struct decoding *d, const struct line_members *found, size_t i, struct line *line)
-{
-	if (!found->delta == !found->set)
-		return REFUSE(d, LU_INVALID_LINES, "`lines[%zu]` must have either `delta` or `set`.", i);
-	if (found->delta) {
-		if (found->change_from)
-			return REFUSE(d, LU_INVALID_FIELD, "`lines[%zu].change_from` goes with `set`, not with `delta`.", i);
-		if (!integer_within(found->delta, -LU_COUNT_MAX, LU_COUNT_MAX, &line->quantity) || !line->quantity)
-			return REFUSE(d, LU_INVALID_QUANTITY,
-			              "`lines[%zu].delta` must be a JSON integer from -%" PRId64 " to %" PRId64 ", and not 0.", i,
-			              LU_COUNT_MAX, LU_COUNT_MAX);
-		return true;
-	}
-	line->set = true;
-	if (!integer_within(found->set, 0, LU_COUNT_MAX, &line->quantity))
-		return REFUSE(d, LU_INVALID_QUANTITY, "`lines[%zu].set` must be a JSON integer from 0 to %" PRId64 ".", i,
-		              LU_COUNT_MAX);
-	if (!found->change_from)
-		return REFUSE(d, LU_INVALID_FIELD,
-		              "`lines[%zu].change_from` is missing: send the on_hand you believe there is, or null to set the "
-		              "count whatever it is.",
-		              i);
-	line->change_from_given = !json_is_null(found->change_from);
-	if (line->change_from_given && !integer_within(found->change_from, 0, LU_COUNT_MAX, &line->change_from))
-		return REFUSE(d, LU_INVALID_QUANTITY,
-		              "`lines[%zu].change_from` must be a JSON integer from 0 to %" PRId64 ", or null.", i,
-		              LU_COUNT_MAX);
-	return true;
-}
-
-static bool take_lines(struct decoding *d, const char *name, const json_t *value)
-{
-	struct operation *operation = d->operation;
-	enum line_form form = operation->kind == OPERATION_ADJUST ? LINE_OF_ADJUSTMENT : LINE_OF_CART;
-	int least = operation->kind == OPERATION_ORDER_PUT ? 0 : 1; /* an order without lines is cancelled */
-	size_t count = json_array_size(value);                      /* 0 for what is no array */
-	if (!json_is_array(value) || count < (size_t)least || count > LU_LINES_MAX)
-		return REFUSE(d, LU_INVALID_LINES, "`lines` must be an array of %d to %d lines.", least, LU_LINES_MAX);
-	operation->lines = ARENA_ARRAY(d->arena, count, struct line);
-	operation->line_count = count;
-	for (size_t i = 0; i < count; i++) {
-		struct line_members found = {0};
-		struct line *line = &operation->lines[i];
-		if (!line_members(d, json_array_get(value, i), i, form, &found) || !line_sku(d, found.sku, i, &line->sku) ||
-		    !(form == LINE_OF_CART ? cart_line : adjustment_line)(d, &found, i, line))
-			return false;
-	}
-	return true;
-}
-
 /* --- members ------------------------------------------------------------------------------------------------------ */
 
 static bool take_ttl(struct decoding *d, const char *name, const json_t *value)
 {
-	if (integer_within(value, 1, LU_TTL_SECONDS_MAX, &d->operation->ttl_s))
+	if (body_integer_within(value, 1, LU_TTL_SECONDS_MAX, &d->operation->ttl_s))
 		return true;
 	return REFUSE(d, LU_INVALID_TTL, "`ttl_seconds` must be a JSON integer from 1 to %d.", LU_TTL_SECONDS_MAX);
 }
@@ -206,7 +91,7 @@ static bool take_caller(struct decoding *d, const char *name, const json_t *valu
 
 static bool take_version(struct decoding *d, const char *name, const json_t *value)
 {
-	if (integer_within(value, 0, LU_ORDER_VERSION_MAX, &d->operation->order_version))
+	if (body_integer_within(value, 0, LU_ORDER_VERSION_MAX, &d->operation->order_version))
 		return true;
 	return REFUSE(d, LU_INVALID_FIELD, "`version` must be a JSON integer from 0 to %" PRId64 ".", LU_ORDER_VERSION_MAX);
 }
@@ -246,7 +131,7 @@ static struct sku_change *change_of(struct decoding *d)
 
 static bool take_count(struct decoding *d, const char *name, const json_t *value, bool *ret_given, int64_t *ret_count)
 {
-	*ret_given = integer_within(value, 0, LU_COUNT_MAX, ret_count);
+	*ret_given = body_integer_within(value, 0, LU_COUNT_MAX, ret_count);
 	if (!*ret_given)
 		return REFUSE(d, LU_INVALID_QUANTITY, "`%s` must be a JSON integer from 0 to %" PRId64 ".", name, LU_COUNT_MAX);
 	return true;
@@ -360,7 +245,7 @@ static const struct field fields[] = {
 	{"checkout_id", BIT(OPERATION_CANCEL), BIT(OPERATION_CANCEL), true, take_target},
 	{"version", BIT(OPERATION_ORDER_PUT), BIT(OPERATION_ORDER_PUT), false, take_version},
 	{"lines", CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_CANCEL) | BIT(OPERATION_ORDER_PUT),
-	 CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_ORDER_PUT), false, take_lines},
+	 CARTS | BIT(OPERATION_ADJUST) | BIT(OPERATION_ORDER_PUT), false, body_take_lines},
 	{"ttl_seconds", BIT(OPERATION_RESERVE) | BIT(OPERATION_EXTEND), 0, false, take_ttl},
 	{"reason", BIT(OPERATION_ADJUST), BIT(OPERATION_ADJUST), false, take_reason},
 	{"reference", CARTS | BIT(OPERATION_ADJUST), 0, false, take_reference},
@@ -446,36 +331,37 @@ bool body_operation_kind(const json_t *entry, struct arena *arena, enum operatio
 		{"cancel", OPERATION_CANCEL},     {"adjustment", OPERATION_ADJUST}, {"adjust", OPERATION_ADJUST},
 	};
 	if (!json_is_object(entry))
-		return refuse(ret_fault, LU_MALFORMED_REQUEST, TEXT("An entry of `operations` must be an object."));
+		return body_refuse(ret_fault, LU_MALFORMED_REQUEST, TEXT("An entry of `operations` must be an object."));
 	const char *word = json_string_value(json_object_get(entry, "operation"));
 	for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
 		if (!strcmp(words[i].name, word)) {
 			*ret_kind = words[i].kind;
 			return true;
 		}
-	return refuse(ret_fault, LU_INVALID_FIELD,
-	              TEXT("`operation` must be one of checkout, reserve, commit, release, extend, cancel, adjustment."));
+	return body_refuse(
+		ret_fault, LU_INVALID_FIELD,
+		TEXT("`operation` must be one of checkout, reserve, commit, release, extend, cancel, adjustment."));
 }
 
 /* The only member of an object; NULL after refusing. */
 static const json_t *only_member(const json_t *body, const char *name, struct arena *arena, struct fault *fault)
 {
 	if (!json_is_object(body)) {
-		(void)refuse(fault, LU_MALFORMED_REQUEST, TEXT("The body must be a JSON object."));
+		(void)body_refuse(fault, LU_MALFORMED_REQUEST, TEXT("The body must be a JSON object."));
 		return NULL;
 	}
 	const char *other;
 	json_t *value;
 	json_object_foreach((json_t *)body, other, value) if (strcmp(other, name))
 	{
-		(void)refuse(fault, LU_INVALID_FIELD,
-		             arena_printf(arena, "`%.*s` is not a field of this request; it has %s.", FIT(text_of(other)),
-		                          name));
+		(void)body_refuse(fault, LU_INVALID_FIELD,
+		                  arena_printf(arena, "`%.*s` is not a field of this request; it has %s.", FIT(text_of(other)),
+		                               name));
 		return NULL;
 	}
 	const json_t *member = json_object_get(body, name);
 	if (!json_is_array(member)) {
-		(void)refuse(fault, LU_INVALID_FIELD, arena_printf(arena, "`%s` must be an array.", name));
+		(void)body_refuse(fault, LU_INVALID_FIELD, arena_printf(arena, "`%s` must be an array.", name));
 		return NULL;
 	}
 	return member;
@@ -488,8 +374,8 @@ bool body_operations(const json_t *body, struct arena *arena, const json_t **ret
 		return false;
 	size_t count = json_array_size(entries);
 	if (!count || count > BATCH_ENTRIES_MAX)
-		return refuse(ret_fault, LU_INVALID_FIELD,
-		              arena_printf(arena, "`operations` must hold 1 to %d operations.", BATCH_ENTRIES_MAX));
+		return body_refuse(ret_fault, LU_INVALID_FIELD,
+		                   arena_printf(arena, "`operations` must hold 1 to %d operations.", BATCH_ENTRIES_MAX));
 	*ret_entries = entries;
 	return true;
 }
@@ -502,14 +388,15 @@ bool body_skus(const json_t *body, struct arena *arena, struct text **ret_skus, 
 		return false;
 	size_t count = json_array_size(list);
 	if (!count || count > LU_LOOKUP_MAX)
-		return refuse(ret_fault, LU_INVALID_FIELD,
-		              arena_printf(arena, "`skus` must hold 1 to %d codes.", LU_LOOKUP_MAX));
+		return body_refuse(ret_fault, LU_INVALID_FIELD,
+		                   arena_printf(arena, "`skus` must hold 1 to %d codes.", LU_LOOKUP_MAX));
 	struct text *skus = ARENA_ARRAY(arena, count, struct text);
 	for (size_t i = 0; i < count; i++) {
 		const json_t *sku = json_array_get(list, i);
 		if (!json_is_string(sku) || text_check_sku(json_text(sku)))
-			return refuse(ret_fault, LU_INVALID_SKU,
-			              arena_printf(arena, "`skus[%zu]` is not a SKU code. %s", i, lu_error_mend(LU_INVALID_SKU)));
+			return body_refuse(ret_fault, LU_INVALID_SKU,
+			                   arena_printf(arena, "`skus[%zu]` is not a SKU code. %s", i,
+			                                lu_error_mend(LU_INVALID_SKU)));
 		skus[i] = json_text(sku);
 	}
 	*ret_skus = skus;
@@ -534,11 +421,11 @@ bool body_key_header(struct text value, struct arena *arena, struct text *ret_ke
 		key = (struct text){out, size};
 	}
 	if (!valid || text_check_key(key))
-		return refuse(ret_fault, LU_INVALID_IDEMPOTENCY_KEY,
-		              arena_printf(arena,
-		                           "The header `Idempotency-Key` must hold 1 to %d bytes of UTF-8 without control "
-		                           "characters, bare or as one quoted string.",
-		                           LU_KEY_BYTES_MAX));
+		return body_refuse(ret_fault, LU_INVALID_IDEMPOTENCY_KEY,
+		                   arena_printf(arena,
+		                                "The header `Idempotency-Key` must hold 1 to %d bytes of UTF-8 without control "
+		                                "characters, bare or as one quoted string.",
+		                                LU_KEY_BYTES_MAX));
 	*ret_key = key;
 	return true;
 }
