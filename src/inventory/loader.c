@@ -1,4 +1,4 @@
-/* The loaders: reads of PostgreSQL in natural batches (loader.h).
+/* The loaders: their threads, and look-ups in natural batches (loader.h).
  *
  * Happy path of look-ups: take all that wait → one ticket per absent cell (cas '' → F) → one SELECT on the primary →
  * answer what was selected → cas F → V. The ticket is had before the SELECT: whatever commits in between has removed
@@ -19,26 +19,11 @@
 #include "base/sync.h"
 #include "base/text.h"
 #include "inventory/prepare.h"
-#include "store/checkout.h"
-#include "store/reservation.h"
-#include "store/sku.h"
 
 #define LOADS_MAX 4096     /* look-ups taken at once; their distinct SKUs make one SELECT */
 #define WAITING_MAX 200000 /* look-ups, queries and operations that may wait */
-#define LATE_MS 20         /* who has less time left than this is not asked for */
-#define SELECT_MS 2000
 
-struct loader {
-	struct loaders *all;
-	pthread_t thread;
-	struct pg *pg;
-	struct redis *redis;
-	struct arena arena;
-};
-
-/* for (int tries = 0; again(…, &error, …, &tries);) error = a read…: connects, and runs the read once more on a new
- * connection if the old one turned out to be dead: a session that was ended while it was idle shows only when used. */
-static bool again(struct loader *l, enum lu_error *error, int64_t deadline_ns, int *tries)
+bool loader_again(struct loader *l, enum lu_error *error, int64_t deadline_ns, int *tries)
 {
 	if (*tries > 0 && (!*error || pg_connected(l->pg) || pg_error(l->pg)->class != PG_CONNECTION))
 		return false;
@@ -195,7 +180,7 @@ void load_deliver(struct load *load, enum lu_error error, const struct sku_figur
 /* Answers those whose time is up; the earliest deadline of the rest, at most *deadline_ns. */
 static size_t drop_late_loads(struct load **loads, size_t count, int64_t *deadline_ns)
 {
-	int64_t late_ns = deadline_in_ms(LATE_MS);
+	int64_t late_ns = deadline_in_ms(LOADER_LATE_MS);
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++) {
 		if (loads[i]->deadline_ns <= late_ns) {
@@ -212,14 +197,14 @@ static size_t drop_late_loads(struct load **loads, size_t count, int64_t *deadli
 /* The SELECT, until the first of the deadlines: whose it was is answered, and the others' is asked again. */
 static enum lu_error select_skus(struct loader *l, struct selection *s, struct load **loads, size_t *count)
 {
-	int64_t last_ns = deadline_in_ms(SELECT_MS);
+	int64_t last_ns = deadline_in_ms(LOADER_SELECT_MS);
 	enum lu_error error = LU_DATABASE_UNAVAILABLE;
 	for (;;) {
 		int64_t deadline_ns = last_ns;
 		*count = drop_late_loads(loads, *count, &deadline_ns);
 		if (*count == 0)
 			return error;
-		for (int tries = 0; again(l, &error, deadline_ns, &tries);)
+		for (int tries = 0; loader_again(l, &error, deadline_ns, &tries);)
 			error = sku_read(l->pg, &l->arena, s->skus, s->count, deadline_ns, &s->rows);
 		if (!error || deadline_ns == last_ns || clock_boottime_ns() < deadline_ns)
 			return error;
@@ -261,124 +246,9 @@ static void run_query(struct loader *l, struct query *query)
 {
 	query->error = LU_DEADLINE_EXCEEDED;
 	if (clock_boottime_ns() < query->deadline_ns)
-		for (int tries = 0; again(l, &query->error, query->deadline_ns, &tries);)
+		for (int tries = 0; loader_again(l, &query->error, query->deadline_ns, &tries);)
 			query->error = query->work(query, l->pg);
 	query->on_done(query);
-}
-
-/* --- operations whose SKUs stand in the database -------------------------------------------------------------------- */
-
-void loader_refuse(struct operation *operation, enum lu_error error)
-{
-	operation->verdict = (struct verdict){.error = error};
-	operation->on_done(operation);
-}
-
-/* Adds the SKUs of the object an operation names. False: there is no such object. */
-static bool resolve_one(struct operation *op, const struct uuid *id, struct reservation *const *reservations,
-                        size_t reservation_count, struct checkout *const *checkouts, size_t checkout_count)
-{
-	if (uuid_is_nil(id))
-		return true;
-	for (size_t i = 0; i < reservation_count; i++)
-		if (uuid_equal(&reservations[i]->id, id)) {
-			operation_add_skus(op, reservations[i]->lines, reservations[i]->line_count);
-			return true;
-		}
-	for (size_t i = 0; i < checkout_count; i++)
-		if (uuid_equal(&checkouts[i]->id, id)) {
-			operation_add_skus(op, checkouts[i]->lines, checkouts[i]->line_count);
-			return true;
-		}
-	return false;
-}
-
-/* The objects that operations name. */
-struct objects {
-	struct uuid *reservation_ids, *checkout_ids;
-	size_t reservation_id_count, checkout_id_count;
-	struct reservation **reservations;
-	struct checkout **checkouts;
-	size_t reservation_count, checkout_count;
-};
-
-static enum lu_error read_objects(struct loader *l, struct objects *o, int64_t deadline_ns)
-{
-	reservation_read_send(l->pg, &l->arena, o->reservation_ids, o->reservation_id_count);
-	checkout_read_send(l->pg, &l->arena, o->checkout_ids, o->checkout_id_count);
-	enum lu_error error = pg_pipe_send(l->pg, deadline_ns);
-	if (!error)
-		error = reservation_read_take(l->pg, deadline_ns, &l->arena, &o->reservations, &o->reservation_count);
-	if (!error)
-		error = checkout_read_take(l->pg, deadline_ns, &l->arena, &o->checkouts, &o->checkout_count);
-	enum lu_error end = pg_pipe_end(l->pg, deadline_ns);
-	return error ? error : end;
-}
-
-/* Refuses those whose time is up; the earliest deadline of the rest, at most *deadline_ns. */
-static size_t drop_late(struct operation **ops, size_t count, int64_t *deadline_ns)
-{
-	int64_t late_ns = deadline_in_ms(LATE_MS);
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++) {
-		if (ops[i]->deadline_ns <= late_ns) {
-			loader_refuse(ops[i], LU_DEADLINE_EXCEEDED);
-			continue;
-		}
-		if (ops[i]->deadline_ns < *deadline_ns)
-			*deadline_ns = ops[i]->deadline_ns;
-		ops[kept++] = ops[i];
-	}
-	return kept;
-}
-
-/* As select_skus(). */
-static enum lu_error select_objects(struct loader *l, struct objects *o, struct operation **ops, size_t *count)
-{
-	int64_t last_ns = deadline_in_ms(SELECT_MS);
-	enum lu_error error = LU_DATABASE_UNAVAILABLE;
-	for (;;) {
-		int64_t deadline_ns = last_ns;
-		*count = drop_late(ops, *count, &deadline_ns);
-		if (*count == 0)
-			return error;
-		for (int tries = 0; again(l, &error, deadline_ns, &tries);)
-			error = read_objects(l, o, deadline_ns);
-		if (!error || deadline_ns == last_ns || clock_boottime_ns() < deadline_ns)
-			return error;
-	}
-}
-
-static void run_resolves(struct loader *l, struct operation **ops, size_t count)
-{
-	arena_reset(&l->arena);
-	struct objects o = {.reservation_ids = ARENA_ARRAY(&l->arena, 2 * count, struct uuid),
-	                    .checkout_ids = ARENA_ARRAY(&l->arena, count, struct uuid)};
-	for (size_t i = 0; i < count; i++) {
-		if (ops[i]->kind == OPERATION_CANCEL)
-			o.checkout_ids[o.checkout_id_count++] = ops[i]->target;
-		else if (!uuid_is_nil(&ops[i]->target))
-			o.reservation_ids[o.reservation_id_count++] = ops[i]->target;
-		if (!uuid_is_nil(&ops[i]->other))
-			o.reservation_ids[o.reservation_id_count++] = ops[i]->other;
-	}
-	enum lu_error error = select_objects(l, &o, ops, &count);
-	for (size_t i = 0; i < count; i++) {
-		struct operation *op = ops[i];
-		if (error) {
-			loader_refuse(op, LU_DATABASE_UNAVAILABLE);
-			continue;
-		}
-		if (!resolve_one(op, &op->target, o.reservations, o.reservation_count, o.checkouts, o.checkout_count) ||
-		    !resolve_one(op, &op->other, o.reservations, o.reservation_count, o.checkouts, o.checkout_count)) {
-			loader_refuse(op, op->kind == OPERATION_CANCEL ? LU_UNKNOWN_CHECKOUT : LU_UNKNOWN_RESERVATION);
-			continue;
-		}
-		operation_claim(op);
-		enum lu_error refused = queue_submit(l->all->queue, op);
-		if (refused)
-			loader_refuse(op, refused);
-	}
 }
 
 /* --- threads --------------------------------------------------------------------------------------------------------------- */
@@ -459,7 +329,7 @@ static void *loader_main(void *context)
 		if (load_count)
 			run_loads(l, loads, load_count);
 		if (op_count)
-			run_resolves(l, ops, op_count);
+			loader_run_resolves(l, ops, op_count);
 		if (query)
 			run_query(l, query);
 		pthread_mutex_lock(&all->mutex);
