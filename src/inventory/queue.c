@@ -21,6 +21,9 @@
  *
  * Failure modes: full and closed are the submitter's to handle. queue_return() may be given operations whose claims
  * have changed meanwhile: it puts them first wherever they now belong.
+ *
+ * Why this is one file: every function keeps the same few sums right (who is behind whom, what is lent to whom, who stands
+ * on which list), and each is only right together with the others. Cut in two, both halves would have to see all of it.
  */
 #include "inventory/queue.h"
 
