@@ -165,7 +165,7 @@ static void on_product(struct turn *turn)
 
 void voice_choose(struct voice *voice, struct text state, enum voice_choice choice)
 {
-	const char *split = memchr(state.data, '~', state.size);
+	const char *split = state.size ? memchr(state.data, '~', state.size) : NULL;
 	struct text yes = {state.data, split ? (size_t)(split - state.data) : state.size};
 	struct text no = split ? (struct text){split + 1, state.size - yes.size - 1} : (struct text){0};
 	if (press_read(choice == VOICE_YES ? yes : no, &voice->press))

