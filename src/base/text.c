@@ -103,13 +103,18 @@ static bool next_code(struct text text, size_t *offset, utf8proc_int32_t *ret_co
 	return size > 0;
 }
 
-bool text_is_utf8(struct text text)
+struct text text_utf8_part(struct text text)
 {
 	utf8proc_int32_t code;
-	for (size_t i = 0; i < text.size;)
-		if (!next_code(text, &i, &code))
-			return false;
-	return true;
+	size_t whole = 0;
+	for (size_t i = 0; i < text.size && next_code(text, &i, &code);)
+		whole = i;
+	return (struct text){text.data, whole};
+}
+
+bool text_is_utf8(struct text text)
+{
+	return text_utf8_part(text).size == text.size;
 }
 
 static bool is_control(utf8proc_int32_t code)

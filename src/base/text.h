@@ -17,6 +17,8 @@ struct text text_of(const char *c_string);
 
 /* Valid UTF-8 (no overlong forms, no surrogates), no NUL. */
 bool text_is_utf8(struct text text);
+/* Its longest beginning that is: what a limit of bytes has left of a sentence may end within a character. */
+struct text text_utf8_part(struct text text);
 /* 1..128 bytes, UTF-8, NFC, no control or zero-width/format characters, no blank (any Unicode white space) at either
  * end, no line or paragraph separators. LU_INVALID_SKU otherwise. Source: DESIGN "Input, one rule on every channel". */
 enum lu_error text_check_sku(struct text text) LU_MUST_CHECK;

@@ -146,6 +146,15 @@ static const struct text not_utf8[] = {
 	TEXT("\xc3("),    TEXT("a\0b"),         TEXT("\0"),           TEXT("\xf8\x88\x80\x80\x80"),
 };
 
+static void what_was_cut_within_a_character_ends_before_it(void **state)
+{
+	assert_int_equal(text_utf8_part(TEXT("caf" E_ACUTE)).size, 5);
+	assert_int_equal(text_utf8_part(TEXT("caf\xc3")).size, 3);
+	assert_int_equal(text_utf8_part(TEXT("\xf0\x9f\x98")).size, 0);
+	assert_int_equal(text_utf8_part(TEXT("a\xff z")).size, 1);
+	assert_int_equal(text_utf8_part(TEXT("")).size, 0);
+}
+
 static void what_is_not_utf8_is_refused_everywhere(void **state)
 {
 	for (size_t i = 0; i < sizeof not_utf8 / sizeof not_utf8[0]; i++) {
@@ -285,6 +294,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_seen_is_refused),
 		cmocka_unit_test(no_blank_of_any_kind_stands_at_either_end),
 		cmocka_unit_test(only_the_composed_form_is_a_code),
+		cmocka_unit_test(what_was_cut_within_a_character_ends_before_it),
 		cmocka_unit_test(what_is_not_utf8_is_refused_everywhere),
 		cmocka_unit_test(a_key_has_1_to_255_bytes_without_control_characters),
 		cmocka_unit_test(free_text_may_be_empty_and_have_lines),
