@@ -6,7 +6,7 @@
  *   import_target   (empty) the SKUs they name, as found under their locks, and those made
  *   import_applied  (empty) the rows that move figures, with the figures before and after each
  *
- * which import_apply.c fills and uses. They end with the connection. Thread: the connection's.
+ * which import_stock.c fills and uses. They end with the connection. Thread: the connection's.
  */
 #ifndef CMD_IMPORT_STAGE_H
 #define CMD_IMPORT_STAGE_H
