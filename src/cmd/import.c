@@ -13,12 +13,12 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/csv_rows.h"
 #include "cmd/file_read.h"
 #include "cmd/import_apply.h"
+#include "cmd/import_print.h"
 #include "cmd/import_rows.h"
 #include "cmd/import_stage.h"
 #include "cmd/import_wait.h"
@@ -28,8 +28,6 @@
 
 #define CONNECTIONS_MAX 4
 #define CONNECT_MS 5000
-#define SHOWN_MAX 20
-#define OUTCOMES_PAGE 5000
 #define WAITING_SAID_MS 5000
 
 static const struct manual manual = {
@@ -164,15 +162,6 @@ static int prepare(struct run *run)
 
 /* --- the rows ---------------------------------------------------------------------------------------------------------- */
 
-/* A sentence that quotes foreign bytes may have been cut within a character. */
-static struct text whole_characters(const char *sentence)
-{
-	struct text text = text_of(sentence);
-	while (!text_is_utf8(text))
-		text.size--;
-	return text;
-}
-
 static void refusal_add(struct run *run, int64_t line, struct text sku, const char *code, const char *why)
 {
 	if (run->refusal_count == run->refusal_room) {
@@ -180,10 +169,11 @@ static void refusal_add(struct run *run, int64_t line, struct text sku, const ch
 		run->refusals = reallocarray(run->refusals, run->refusal_room, sizeof *run->refusals);
 		CHECK(run->refusals);
 	}
-	/* What is no SKU may be anything, a megabyte included. */
+	/* A sentence that quotes foreign bytes may have been cut within a character; what is no SKU may be anything, a megabyte included. */
 	struct text shown = text_is_utf8(sku) && sku.size <= LU_SKU_BYTES_MAX ? arena_text(&run->arena, sku) : TEXT("");
 	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code,
-	                                                              arena_text(&run->arena, whole_characters(why))};
+	                                                              arena_text(&run->arena,
+	                                                                         text_utf8_part(text_of(why)))};
 }
 
 /* A row of a profile whose file names each SKU many times. */
@@ -270,197 +260,6 @@ static enum lu_error stage(struct run *run, struct pg *pg, bool *ret_readable)
 	return import_stage_end(&run->stage, keep);
 }
 
-/* --- what came of it ------------------------------------------------------------------------------------------------- */
-
-static void json_refusals(struct json_writer *json, const struct import_refusal *refusals, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		json_object_open(json);
-		json_key(json, "line");
-		json_put_int(json, refusals[i].line);
-		json_key(json, "sku");
-		json_put_text(json, refusals[i].sku);
-		json_key(json, "code");
-		json_put_string(json, refusals[i].code);
-		json_key(json, "detail");
-		json_put_text(json, refusals[i].why);
-		json_object_close(json);
-	}
-}
-
-static const char *cache_name(enum import_cache cache)
-{
-	return cache == IMPORT_CACHE_PUBLISHED ? "published" : cache == IMPORT_CACHE_CLOSED ? "closed" : "unconcerned";
-}
-
-static void print_json(const struct run *run, int64_t refused)
-{
-	const struct import_report *report = &run->report;
-	struct buffer out = {0};
-	struct json_writer json = json_writer(&out);
-	const struct {
-		const char *key;
-		int64_t value;
-	} numbers[] = {{"rows", run->row_count},
-	               {"merged", run->merged_count},
-	               {"created", report->created},
-	               {"changed", report->changed},
-	               {"entries", report->entries},
-	               {"described", report->described},
-	               {"units", report->units},
-	               {"refused", refused},
-	               {"elapsed_ms", (clock_boottime_ns() - run->start_ns) / NS_PER_MS}};
-	json_object_open(&json);
-	json_key(&json, "applied");
-	json_put_bool(&json, report->applied);
-	json_key(&json, "replayed");
-	json_put_bool(&json, report->replayed);
-	json_key(&json, "key");
-	json_put_text(&json, run->options.key);
-	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-		json_key(&json, numbers[i].key);
-		json_put_int(&json, numbers[i].value);
-	}
-	json_key(&json, "cache");
-	json_put_string(&json, cache_name(report->cache));
-	json_key(&json, "why");
-	json_put_text(&json, whole_characters(run->why));
-	json_key(&json, "refusals");
-	json_array_open(&json);
-	json_refusals(&json, run->refusals, run->refusal_count);
-	json_refusals(&json, report->refusals, report->refusal_count);
-	json_array_close(&json);
-	json_object_close(&json);
-	printf("%.*s\n", (int)out.size, out.data);
-	buffer_done(&out);
-}
-
-static void print_refusals(const struct import_refusal *refusals, size_t count, size_t *shown)
-{
-	for (size_t i = 0; i < count && *shown < SHOWN_MAX; i++, (*shown)++)
-		fprintf(stderr, "line %lld: %.*s%s%.*s (%s)\n", (long long)refusals[i].line, (int)refusals[i].sku.size,
-		        refusals[i].sku.data, refusals[i].sku.size ? ": " : "", (int)refusals[i].why.size, refusals[i].why.data,
-		        refusals[i].code);
-}
-
-/* Says how it ended; returns the exit code. */
-static int conclude(struct run *run)
-{
-	const struct import_report *report = &run->report;
-	progress_done(&run->progress);
-	/* A replay tells what the first run refused; otherwise the file's rows and the database's add up. */
-	int64_t refused = report->replayed ? report->refused : report->refused + (int64_t)run->refusal_count;
-	int code = report->applied && !refused ? EXIT_OK : EXIT_FAILED;
-	if (run->flags.json) {
-		print_json(run, refused);
-		return code;
-	}
-	if (*run->why) {
-		fprintf(stderr, "lastunit import: %s: %s\n", run->path, run->why);
-		fprintf(stderr, "Nothing was imported.\n");
-		return code;
-	}
-	size_t shown = 0;
-	if (!report->replayed) {
-		print_refusals(run->refusals, run->refusal_count, &shown);
-		print_refusals(report->refusals, report->refusal_count, &shown);
-		if (refused > (int64_t)shown)
-			fprintf(stderr, "… and %lld more; --json lists them\n", (long long)(refused - (int64_t)shown));
-	}
-	if (!report->applied) {
-		fprintf(stderr, "Nothing was imported: refused %lld of %lld %s (--partial applies the others).\n",
-		        (long long)refused, (long long)run->row_count, text_plural(run->row_count, "row", "rows"));
-		if (run->refusal_count && !run->flags.partial)
-			fprintf(stderr, "Stock was not looked at yet: it may refuse others.\n");
-		return code;
-	}
-	if (report->replayed) {
-		char at[25];
-		clock_format(report->replayed_at_us, at);
-		printf("already imported at %s: ", at);
-	}
-	printf("%lld %s created, %lld changed, %lld described; %lld ledger %s, %+lld %s", (long long)report->created,
-	       text_plural(report->created, "SKU", "SKUs"), (long long)report->changed, (long long)report->described,
-	       (long long)report->entries, text_plural(report->entries, "entry", "entries"), (long long)report->units,
-	       text_plural(report->units, "unit", "units"));
-	if (refused)
-		printf("; %lld %s refused", (long long)refused, text_plural(refused, "row", "rows"));
-	printf("\n");
-	if (report->cache == IMPORT_CACHE_CLOSED)
-		printf("the cache epoch was closed for it; a running service opens the next one by itself\n");
-	return code;
-}
-
-static void outcome_write(FILE *out, int64_t line, struct text sku, const char *outcome, int64_t version,
-                          int64_t on_hand, struct text detail)
-{
-	fprintf(out, "%lld,\"", (long long)line);
-	for (size_t i = 0; i < sku.size; i++)
-		fprintf(out, sku.data[i] == '"' ? "\"\"" : "%c", sku.data[i]);
-	fprintf(out, "\",%s,", outcome);
-	if (version)
-		fprintf(out, "%lld,%lld", (long long)version, (long long)on_hand);
-	else
-		fputc(',', out);
-	/* Our own sentences: no quotes in them. */
-	fprintf(out, ",\"%.*s\"\n", (int)detail.size, detail.data);
-}
-
-/* What was refused by reading and what by stock, each in the order of the file: together in that order, up to `before`. */
-struct refused {
-	const struct import_refusal *next[2], *end[2];
-};
-
-static void write_refused(FILE *out, struct refused *refused, int64_t before)
-{
-	for (;;) {
-		int first = -1;
-		for (int l = 0; l < 2; l++)
-			if (refused->next[l] < refused->end[l] && refused->next[l]->line < before &&
-			    (first < 0 || refused->next[l]->line < refused->next[first]->line))
-				first = l;
-		if (first < 0)
-			return;
-		const struct import_refusal *row = refused->next[first]++;
-		outcome_write(out, row->line, row->sku, row->code, 0, 0, row->why);
-	}
-}
-
-/* One line per row of the file, in its order: line,sku,outcome,version,on_hand,detail. */
-static enum lu_error write_outcomes(struct run *run, struct pg *pg)
-{
-	FILE *out = strcmp(run->flags.outcomes, "-") == 0 ? stdout : fopen(run->flags.outcomes, "w");
-	if (!out) {
-		fprintf(stderr, "lastunit import: %s cannot be written; the import itself is done\n", run->flags.outcomes);
-		return LU_OK;
-	}
-	fprintf(out, "line,sku,outcome,version,on_hand,detail\n");
-	struct refused refused = {.next = {run->refusals, run->report.refusals}};
-	refused.end[0] = refused.next[0] + run->refusal_count;
-	refused.end[1] = refused.next[1] + run->report.refusal_count;
-	enum lu_error error = LU_OK;
-	int64_t after = -1;
-	for (size_t count = OUTCOMES_PAGE; run->report.applied && !error && count == OUTCOMES_PAGE;) {
-		struct arena page;
-		arena_init(&page, 1 << 16);
-		struct import_outcome *rows = NULL;
-		count = 0;
-		error = import_outcomes(pg, &page, after, OUTCOMES_PAGE, deadline_in_ms(60000), &rows, &count);
-		for (size_t i = 0; i < count; i++) {
-			write_refused(out, &refused, rows[i].line);
-			outcome_write(out, rows[i].line, rows[i].sku, rows[i].outcome, rows[i].version, rows[i].on_hand, TEXT(""));
-		}
-		after = count ? rows[count - 1].line : after;
-		arena_done(&page);
-	}
-	write_refused(out, &refused, INT64_MAX);
-	if (out == stdout)
-		fflush(out);
-	else
-		fclose(out);
-	return error;
-}
-
 /* --- one connection after the other -------------------------------------------------------------------------------------- */
 
 static enum lu_error failed(struct run *run, enum lu_error error, const char *why)
@@ -481,6 +280,20 @@ static void on_wait(const char *sentence, void *context)
 	run->waiting_said_ns = now_ns;
 	progress_done(&run->progress);
 	fprintf(stderr, "lastunit import: waiting: %s\n", sentence);
+}
+
+static struct import_ending ending_of(const struct run *run)
+{
+	return (struct import_ending){.path = run->path,
+	                              .key = run->options.key,
+	                              .row_count = run->row_count,
+	                              .merged_count = run->merged_count,
+	                              .partial = run->flags.partial,
+	                              .refusals = run->refusals,
+	                              .refusal_count = run->refusal_count,
+	                              .report = &run->report,
+	                              .why = run->why,
+	                              .start_ns = run->start_ns};
 }
 
 /* Everything that needs the database, on one connection. LU_OK: the run has an end, good or bad. */
@@ -515,7 +328,8 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 	error = import_apply(pg, &run->arena, &run->options, &run->report);
 	if (error)
 		return failed(run, error, run->report.why);
-	if (*run->flags.outcomes && !run->report.replayed && write_outcomes(run, pg))
+	struct import_ending ending = ending_of(run);
+	if (*run->flags.outcomes && !run->report.replayed && import_print_rows(&ending, pg, run->flags.outcomes))
 		fprintf(stderr, "lastunit import: the list of outcomes is not complete; the import itself is done\n");
 	return LU_OK;
 }
@@ -537,11 +351,12 @@ static int import_run(struct run *run)
 		clock_sleep_until(deadline_in_ms(200));
 	}
 	pg_free(pg);
-	if (!error)
-		return conclude(run);
 	progress_done(&run->progress);
+	struct import_ending ending = ending_of(run);
+	if (!error)
+		return import_print(&ending, run->flags.json);
 	if (run->flags.json)
-		print_json(run, 0);
+		import_print_json(&ending, 0);
 	return cmd_fail(&manual, error == LU_DATABASE_UNAVAILABLE ? EXIT_BACKEND : EXIT_FAILED, "%s", run->why);
 }
 
