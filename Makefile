@@ -13,7 +13,7 @@ endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
 # Beside these there are targets of their own for the long forms: sim, soak, endure, fuzz, mutants, and hostile by KINDS=hostile.
-KINDS   ?= unit fuzz store cache inventory spec mutants e2e endure $(if $(SAN),,model)
+KINDS   ?= unit fuzz store cache inventory spec mutants sim e2e endure $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
 comma := ,
