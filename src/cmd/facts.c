@@ -82,27 +82,6 @@ void facts_promises(const struct weaknesses *findings, char out[32])
 	}
 }
 
-void facts_json_int(struct json_writer *json, const char *key, int64_t value)
-{
-	json_key(json, key);
-	json_put_int(json, value);
-}
-
-void facts_json_bool(struct json_writer *json, const char *key, bool value)
-{
-	json_key(json, key);
-	json_put_bool(json, value);
-}
-
-void facts_json_text(struct json_writer *json, const char *key, struct text value)
-{
-	json_key(json, key);
-	if (value.data)
-		json_put_text(json, value);
-	else
-		json_put_null(json);
-}
-
 void facts_findings_json(struct json_writer *json, const struct weaknesses *findings)
 {
 	json_key(json, "findings");
@@ -110,8 +89,7 @@ void facts_findings_json(struct json_writer *json, const struct weaknesses *find
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct weakness *w = &findings->items[i];
 		json_object_open(json);
-		json_key(json, "name");
-		json_put_string(json, w->name);
+		json_member_string(json, "name", w->name);
 		json_key(json, "promises");
 		json_array_open(json);
 		for (const char *at = w->promises; *at; at += *at == ' ') {
@@ -120,8 +98,7 @@ void facts_findings_json(struct json_writer *json, const struct weaknesses *find
 			at += size;
 		}
 		json_array_close(json);
-		json_key(json, "sentence");
-		json_put_string(json, w->sentence);
+		json_member_string(json, "sentence", w->sentence);
 		json_object_close(json);
 	}
 	json_array_close(json);

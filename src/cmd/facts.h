@@ -21,9 +21,5 @@ void facts_findings(FILE *out, const struct weaknesses *findings);
 void facts_promises(const struct weaknesses *findings, char out[32]);
 /* "findings": [{"name", "promises": ["P4"], "sentence"}] as a member. */
 void facts_findings_json(struct json_writer *json, const struct weaknesses *findings);
-void facts_json_int(struct json_writer *json, const char *key, int64_t value);
-void facts_json_bool(struct json_writer *json, const char *key, bool value);
-/* data NULL: null. */
-void facts_json_text(struct json_writer *json, const char *key, struct text value);
 
 #endif

@@ -144,14 +144,14 @@ static void json_database(struct json_writer *w, const struct status_database *d
 {
 	json_key(w, "database");
 	json_object_open(w);
-	facts_json_bool(w, "reachable", d->reachable);
-	facts_json_text(w, "error", d->error);
-	facts_json_text(w, "version", d->version);
-	facts_json_text(w, "name", d->name);
-	facts_json_text(w, "user", d->user);
-	facts_json_int(w, "schema_version", d->schema_version);
-	facts_json_int(w, "clock_ahead_us", d->clock_ahead_us);
-	facts_json_int(w, "instances", d->instances);
+	json_member_bool(w, "reachable", d->reachable);
+	json_member_text(w, "error", d->error);
+	json_member_text(w, "version", d->version);
+	json_member_text(w, "name", d->name);
+	json_member_text(w, "user", d->user);
+	json_member_int(w, "schema_version", d->schema_version);
+	json_member_int(w, "clock_ahead_us", d->clock_ahead_us);
+	json_member_int(w, "instances", d->instances);
 	json_object_close(w);
 }
 
@@ -159,43 +159,42 @@ static void json_stock(struct json_writer *w, const struct status_database *d, c
 {
 	json_key(w, "epoch");
 	json_object_open(w);
-	json_key(w, "state");
-	json_put_string(w, state_names[d->epoch.state]);
-	facts_json_text(w, "namespace", d->epoch.namespace);
+	json_member_string(w, "state", state_names[d->epoch.state]);
+	json_member_text(w, "namespace", d->epoch.namespace);
 	json_key(w, "since");
 	if (d->epoch_since_us)
 		json_put_time(w, d->epoch_since_us);
 	else
 		json_put_null(w);
-	facts_json_bool(w, "same_database", d->epoch.genuine);
-	facts_json_bool(w, "same_redis", r->same);
-	facts_json_int(w, "lease_ms", d->epoch.lease_ms);
+	json_member_bool(w, "same_database", d->epoch.genuine);
+	json_member_bool(w, "same_redis", r->same);
+	json_member_int(w, "lease_ms", d->epoch.lease_ms);
 	json_object_close(w);
 	json_key(w, "holds");
 	json_object_open(w);
-	facts_json_int(w, "live", d->holds_live);
-	facts_json_int(w, "due", d->holds_due);
-	facts_json_int(w, "oldest_due_ms", d->oldest_due_ms);
-	facts_json_int(w, "units", d->held_units);
+	json_member_int(w, "live", d->holds_live);
+	json_member_int(w, "due", d->holds_due);
+	json_member_int(w, "oldest_due_ms", d->oldest_due_ms);
+	json_member_int(w, "units", d->held_units);
 	json_object_close(w);
 	json_key(w, "relay");
 	json_object_open(w);
-	facts_json_int(w, "waiting", d->relay_waiting);
-	facts_json_int(w, "oldest_ms", d->relay_oldest_ms);
+	json_member_int(w, "waiting", d->relay_waiting);
+	json_member_int(w, "oldest_ms", d->relay_oldest_ms);
 	json_object_close(w);
 	json_key(w, "oldest_transaction");
 	if (d->oldest.any) {
 		json_object_open(w);
-		facts_json_int(w, "pid", d->oldest.pid);
-		facts_json_text(w, "user", d->oldest.user);
-		facts_json_text(w, "application", d->oldest.application);
-		facts_json_text(w, "state", d->oldest.state);
-		facts_json_int(w, "age_ms", d->oldest.age_ms);
+		json_member_int(w, "pid", d->oldest.pid);
+		json_member_text(w, "user", d->oldest.user);
+		json_member_text(w, "application", d->oldest.application);
+		json_member_text(w, "state", d->oldest.state);
+		json_member_int(w, "age_ms", d->oldest.age_ms);
 		json_object_close(w);
 	} else {
 		json_put_null(w);
 	}
-	facts_json_bool(w, "sessions_hidden", d->sessions_hidden);
+	json_member_bool(w, "sessions_hidden", d->sessions_hidden);
 }
 
 static void json_redis(struct json_writer *w, const struct status_redis *r)
@@ -206,22 +205,22 @@ static void json_redis(struct json_writer *w, const struct status_redis *r)
 		return;
 	}
 	json_object_open(w);
-	facts_json_bool(w, "reachable", r->reachable);
-	facts_json_text(w, "error", r->error);
-	facts_json_text(w, "version", r->version);
-	facts_json_text(w, "policy", r->policy);
-	facts_json_int(w, "memory_bytes", r->memory_bytes);
-	facts_json_int(w, "memory_bytes_max", r->memory_bytes_max);
-	facts_json_int(w, "clock_ahead_us", r->clock_ahead_us);
+	json_member_bool(w, "reachable", r->reachable);
+	json_member_text(w, "error", r->error);
+	json_member_text(w, "version", r->version);
+	json_member_text(w, "policy", r->policy);
+	json_member_int(w, "memory_bytes", r->memory_bytes);
+	json_member_int(w, "memory_bytes_max", r->memory_bytes_max);
+	json_member_int(w, "clock_ahead_us", r->clock_ahead_us);
 	json_key(w, "cells");
 	if (r->counted) {
 		json_object_open(w);
-		facts_json_bool(w, "complete", r->complete);
-		facts_json_int(w, "values", r->values);
-		facts_json_int(w, "fills", r->fills);
-		facts_json_int(w, "markers", r->markers);
-		facts_json_int(w, "stuck", r->stuck);
-		facts_json_int(w, "foreign", r->foreign);
+		json_member_bool(w, "complete", r->complete);
+		json_member_int(w, "values", r->values);
+		json_member_int(w, "fills", r->fills);
+		json_member_int(w, "markers", r->markers);
+		json_member_int(w, "stuck", r->stuck);
+		json_member_int(w, "foreign", r->foreign);
 		json_object_close(w);
 	} else {
 		json_put_null(w);
@@ -237,28 +236,27 @@ static void json_service(struct json_writer *w, const struct status_service *s)
 		return;
 	}
 	json_object_open(w);
-	json_key(w, "url");
-	json_put_string(w, s->url);
-	facts_json_bool(w, "reachable", s->reachable);
-	facts_json_text(w, "error", s->error);
+	json_member_string(w, "url", s->url);
+	json_member_bool(w, "reachable", s->reachable);
+	json_member_text(w, "error", s->error);
 	if (s->reachable) {
-		facts_json_bool(w, "lease", s->epoch_open == 1);
-		facts_json_int(w, "hits", s->hits);
-		facts_json_int(w, "misses", s->misses);
-		facts_json_int(w, "bypasses", s->bypasses);
-		facts_json_int(w, "stale", s->stale);
+		json_member_bool(w, "lease", s->epoch_open == 1);
+		json_member_int(w, "hits", s->hits);
+		json_member_int(w, "misses", s->misses);
+		json_member_int(w, "bypasses", s->bypasses);
+		json_member_int(w, "stale", s->stale);
 		json_key(w, "hits_per_10000");
 		if (status_hits_per_10000(s) < 0)
 			json_put_null(w);
 		else
 			json_put_int(w, status_hits_per_10000(s));
-		facts_json_int(w, "scrub_checked", s->scrub_checked);
-		facts_json_int(w, "scrub_wrong", s->scrub_wrong);
-		facts_json_int(w, "relayed", s->relayed);
-		facts_json_int(w, "refreshes", s->refreshes);
-		facts_json_int(w, "outcome_unknown", s->outcome_unknown);
-		facts_json_int(w, "queue_depth", s->queue_depth);
-		facts_json_int(w, "connections", s->connections);
+		json_member_int(w, "scrub_checked", s->scrub_checked);
+		json_member_int(w, "scrub_wrong", s->scrub_wrong);
+		json_member_int(w, "relayed", s->relayed);
+		json_member_int(w, "refreshes", s->refreshes);
+		json_member_int(w, "outcome_unknown", s->outcome_unknown);
+		json_member_int(w, "queue_depth", s->queue_depth);
+		json_member_int(w, "connections", s->connections);
 	}
 	json_object_close(w);
 }
@@ -267,7 +265,7 @@ void status_json(const struct status *status, struct buffer *out)
 {
 	struct json_writer w = json_writer(out);
 	json_object_open(&w);
-	facts_json_bool(&w, "promises_stand", status_exit_code(status) == EXIT_OK);
+	json_member_bool(&w, "promises_stand", status_exit_code(status) == EXIT_OK);
 	json_database(&w, &status->database);
 	if (status->database.reachable)
 		json_stock(&w, &status->database, &status->redis);

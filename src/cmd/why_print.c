@@ -208,11 +208,11 @@ void why_print(const struct why *why, FILE *out)
 
 static void json_figures(struct json_writer *w, const struct figures *f)
 {
-	facts_json_int(w, "version", f->version);
-	facts_json_int(w, "on_hand", f->on_hand);
-	facts_json_int(w, "reserved", f->reserved);
-	facts_json_int(w, "safety_stock", f->safety_stock);
-	facts_json_bool(w, "tracked", f->tracked);
+	json_member_int(w, "version", f->version);
+	json_member_int(w, "on_hand", f->on_hand);
+	json_member_int(w, "reserved", f->reserved);
+	json_member_int(w, "safety_stock", f->safety_stock);
+	json_member_bool(w, "tracked", f->tracked);
 }
 
 static void json_answer(struct json_writer *w, const struct why *why)
@@ -220,33 +220,31 @@ static void json_answer(struct json_writer *w, const struct why *why)
 	const struct figures *f = answered(why);
 	json_key(w, "answer");
 	json_object_open(w);
-	json_key(w, "status");
-	json_put_string(w, in_stock(f) ? "in_stock" : "out_of_stock");
+	json_member_string(w, "status", in_stock(f) ? "in_stock" : "out_of_stock");
 	json_key(w, "available");
 	if (f->tracked)
 		json_put_int(w, figures_free(f));
 	else
 		json_put_null(w);
-	facts_json_int(w, "held", f->reserved);
-	json_key(w, "from");
-	json_put_string(w, why_is_hit(why) ? "redis" : "postgresql");
+	json_member_int(w, "held", f->reserved);
+	json_member_string(w, "from", why_is_hit(why) ? "redis" : "postgresql");
 	json_object_close(w);
 	json_key(w, "row");
 	json_object_open(w);
 	json_figures(w, &why->row.figures);
-	facts_json_text(w, "title", why->row.title);
-	facts_json_int(w, "held_units", why->row.held_units);
-	facts_json_int(w, "locked_by_pid", why->row.locker_pid);
-	facts_json_int(w, "relay_waiting", why->row.relay_waiting);
+	json_member_text(w, "title", why->row.title);
+	json_member_int(w, "held_units", why->row.held_units);
+	json_member_int(w, "locked_by_pid", why->row.locker_pid);
+	json_member_int(w, "relay_waiting", why->row.relay_waiting);
 	json_object_close(w);
 	json_key(w, "principals");
 	json_array_open(w);
 	for (size_t i = 0; i < why->principal_count; i++) {
 		json_object_open(w);
-		facts_json_text(w, "name", why->principals[i].name);
-		facts_json_int(w, "buffer", why->principals[i].buffer);
-		facts_json_bool(w, "may_use_safety_stock", why->principals[i].may_use_safety_stock);
-		facts_json_int(w, "available", why->principals[i].available);
+		json_member_text(w, "name", why->principals[i].name);
+		json_member_int(w, "buffer", why->principals[i].buffer);
+		json_member_bool(w, "may_use_safety_stock", why->principals[i].may_use_safety_stock);
+		json_member_int(w, "available", why->principals[i].available);
 		json_object_close(w);
 	}
 	json_array_close(w);
@@ -254,7 +252,7 @@ static void json_answer(struct json_writer *w, const struct why *why)
 
 static void json_holds(struct json_writer *w, const struct why *why)
 {
-	facts_json_int(w, "hold_count", why->row.holds);
+	json_member_int(w, "hold_count", why->row.holds);
 	json_key(w, "holds");
 	json_array_open(w);
 	for (size_t i = 0; i < why->hold_count; i++) {
@@ -262,13 +260,12 @@ static void json_holds(struct json_writer *w, const struct why *why)
 		json_object_open(w);
 		json_key(w, "reservation");
 		json_put_uuid(w, &h->reservation_id);
-		facts_json_int(w, "quantity", h->quantity);
-		facts_json_bool(w, "counted", h->counted);
-		json_key(w, "channel");
-		json_put_string(w, channel_name(h->channel));
-		facts_json_text(w, "principal", h->principal);
-		facts_json_text(w, "reference", h->reference);
-		facts_json_int(w, "ends_in_ms", h->left_ms);
+		json_member_int(w, "quantity", h->quantity);
+		json_member_bool(w, "counted", h->counted);
+		json_member_string(w, "channel", channel_name(h->channel));
+		json_member_text(w, "principal", h->principal);
+		json_member_text(w, "reference", h->reference);
+		json_member_int(w, "ends_in_ms", h->left_ms);
 		json_object_close(w);
 	}
 	json_array_close(w);
@@ -281,17 +278,15 @@ static void json_ledger(struct json_writer *w, const struct why *why)
 	for (size_t i = 0; i < why->entry_count; i++) {
 		const struct why_entry *e = &why->entries[i];
 		json_object_open(w);
-		facts_json_int(w, "version", e->entry.version);
-		json_key(w, "kind");
-		json_put_string(w, ledger_kind_name(e->entry.kind));
-		facts_json_int(w, "on_hand_delta", e->entry.on_hand_delta);
-		facts_json_int(w, "reserved_delta", e->entry.reserved_delta);
-		facts_json_int(w, "on_hand_after", e->entry.on_hand_after);
-		facts_json_int(w, "reserved_after", e->entry.reserved_after);
-		json_key(w, "channel");
-		json_put_string(w, channel_name(e->entry.channel));
-		facts_json_text(w, "principal", e->principal);
-		facts_json_text(w, "reference", e->entry.reference);
+		json_member_int(w, "version", e->entry.version);
+		json_member_string(w, "kind", ledger_kind_name(e->entry.kind));
+		json_member_int(w, "on_hand_delta", e->entry.on_hand_delta);
+		json_member_int(w, "reserved_delta", e->entry.reserved_delta);
+		json_member_int(w, "on_hand_after", e->entry.on_hand_after);
+		json_member_int(w, "reserved_after", e->entry.reserved_after);
+		json_member_string(w, "channel", channel_name(e->entry.channel));
+		json_member_text(w, "principal", e->principal);
+		json_member_text(w, "reference", e->entry.reference);
 		json_key(w, "at");
 		json_put_time(w, e->at_us);
 		json_object_close(w);
@@ -304,15 +299,12 @@ static void json_cell(struct json_writer *w, const struct why *why)
 	const struct cell *c = &why->cell;
 	json_key(w, "cell");
 	json_object_open(w);
-	json_key(w, "verdict");
-	json_put_string(w, verdict_names[why->verdict]);
-	json_key(w, "sentence");
-	json_put_string(w, why->verdict_sentence);
-	facts_json_text(w, "key", why->key);
+	json_member_string(w, "verdict", verdict_names[why->verdict]);
+	json_member_string(w, "sentence", why->verdict_sentence);
+	json_member_text(w, "key", why->key);
 	if (cell_was_read(why)) {
-		json_key(w, "state");
-		json_put_string(w, state_names[c->state]);
-		facts_json_text(w, "raw", text_is_utf8(c->raw) ? c->raw : (struct text){0});
+		json_member_string(w, "state", state_names[c->state]);
+		json_member_text(w, "raw", text_is_utf8(c->raw) ? c->raw : (struct text){0});
 		json_key(w, "version");
 		if (c->state == CELL_VALUE || c->state == CELL_INTENT)
 			json_put_int(w, c->figures.version);
@@ -327,11 +319,10 @@ static void json_cell(struct json_writer *w, const struct why *why)
 	json_object_close(w);
 	json_key(w, "epoch");
 	json_object_open(w);
-	json_key(w, "state");
-	json_put_string(w, epoch_names[why->epoch.state]);
-	facts_json_text(w, "namespace", why->epoch.namespace);
-	facts_json_bool(w, "same_database", why->epoch.genuine);
-	facts_json_int(w, "lease_ms", why->epoch.lease_ms);
+	json_member_string(w, "state", epoch_names[why->epoch.state]);
+	json_member_text(w, "namespace", why->epoch.namespace);
+	json_member_bool(w, "same_database", why->epoch.genuine);
+	json_member_int(w, "lease_ms", why->epoch.lease_ms);
 	json_object_close(w);
 }
 
@@ -339,8 +330,8 @@ void why_json(const struct why *why, struct buffer *out)
 {
 	struct json_writer w = json_writer(out);
 	json_object_open(&w);
-	facts_json_text(&w, "sku", why->sku);
-	facts_json_bool(&w, "known", why->row.known);
+	json_member_text(&w, "sku", why->sku);
+	json_member_bool(&w, "known", why->row.known);
 	if (why->row.known) {
 		json_answer(&w, why);
 		json_holds(&w, why);
@@ -352,9 +343,8 @@ void why_json(const struct why *why, struct buffer *out)
 		json_array_open(&w);
 		for (size_t i = 0; i < why->near_count; i++) {
 			json_object_open(&w);
-			facts_json_text(&w, "sku", why->near[i].sku);
-			json_key(&w, "reason");
-			json_put_string(&w, why->near[i].reason);
+			json_member_text(&w, "sku", why->near[i].sku);
+			json_member_string(&w, "reason", why->near[i].reason);
 			json_object_close(&w);
 		}
 		json_array_close(&w);
