@@ -46,8 +46,7 @@ static void write_result(struct json_writer *w, struct entry *entry)
 {
 	const struct operation *operation = &entry->call.operation;
 	json_object_open(w);
-	json_key(w, "status");
-	json_put_int(w, verdict_status(operation));
+	json_member_int(w, "status", verdict_status(operation));
 	if (operation->verdict.replayed) {
 		json_key(w, "idempotent_replayed"); /* what the header says of a single answer */
 		json_put_bool(w, true);

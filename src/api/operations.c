@@ -34,13 +34,10 @@ void ready_get(struct request *request)
 		json_key(&w, "redis_reachable");
 		json_put_null(&w);
 	}
-	json_key(&w, "epoch");
-	json_put_string(&w, status.epoch);
+	json_member_string(&w, "epoch", status.epoch);
 	json_member_bool(&w, "lease", status.lease);
-	json_key(&w, "queue_depth");
-	json_put_int(&w, status.queue_depth);
-	json_key(&w, "feed_lag_ms");
-	json_put_int(&w, status.feed_lag_ms);
+	json_member_int(&w, "queue_depth", status.queue_depth);
+	json_member_int(&w, "feed_lag_ms", status.feed_lag_ms);
 	json_key(&w, "warnings");
 	json_array_open(&w);
 	for (size_t i = 0; i < count; i++)

@@ -63,20 +63,19 @@ static void render_webhook(struct json_writer *w, const struct webhook *webhook,
 	json_key(w, "id");
 	json_put_uuid(w, &webhook->id);
 	render_subscription(w, webhook);
-	json_key(w, "status");
-	json_put_string(w, webhook->disabled.data ? "disabled" : webhook->failing_since_us ? "failing" : "active");
+	json_member_string(w, "status",
+	                   webhook->disabled.data      ? "disabled"
+	                   : webhook->failing_since_us ? "failing"
+	                                               : "active");
 	json_member_text(w, "disabled_because", webhook->disabled);
 	json_member_text(w, "last_error", webhook->last_error);
-	json_key(w, "attempts");
-	json_put_int(w, webhook->attempts);
+	json_member_int(w, "attempts", webhook->attempts);
 	json_member_time(w, "failing_since", webhook->failing_since_us);
 	json_member_time(w, "next_attempt_at", webhook->next_attempt_us);
 	json_member_time(w, "delivered_at", webhook->delivered_us);
 	json_member_time(w, "created_at", webhook->created_us);
-	if (secret) {
-		json_key(w, "secret");
-		json_put_string(w, secret);
-	}
+	if (secret)
+		json_member_string(w, "secret", secret);
 	json_object_close(w);
 }
 
@@ -151,8 +150,7 @@ static void on_failures(struct ask *ask)
 		json_object_open(&w);
 		json_member_text(&w, "message_id", failure->message);
 		json_member_time(&w, "at", failure->at_us);
-		json_key(&w, "attempts");
-		json_put_int(&w, failure->attempts);
+		json_member_int(&w, "attempts", failure->attempts);
 		json_member_text(&w, "error", failure->error);
 		json_key(&w, "body");
 		json_put_raw(&w, failure->body); /* as we made it */

@@ -33,8 +33,7 @@ static void put_speech(struct json_writer *w, const char *member, struct text se
 {
 	json_key(w, member);
 	json_object_open(w);
-	json_key(w, "type");
-	json_put_string(w, "PlainText");
+	json_member_string(w, "type", "PlainText");
 	json_key(w, "text");
 	json_put_text(w, sentence);
 	json_object_close(w);
@@ -44,14 +43,11 @@ static void reply(struct request *request, struct text sentence, const char *sta
 {
 	struct json_writer w = json_writer(loop_out(loop_of(request)));
 	json_object_open(&w);
-	json_key(&w, "version");
-	json_put_string(&w, "1.0");
+	json_member_string(&w, "version", "1.0");
 	json_key(&w, "sessionAttributes");
 	json_object_open(&w);
-	if (*state) {
-		json_key(&w, STATE_MEMBER);
-		json_put_string(&w, state);
-	}
+	if (*state)
+		json_member_string(&w, STATE_MEMBER, state);
 	json_object_close(&w);
 	json_key(&w, "response");
 	json_object_open(&w);
@@ -63,8 +59,7 @@ static void reply(struct request *request, struct text sentence, const char *sta
 		put_speech(&w, "outputSpeech", sentence);
 		json_object_close(&w);
 	}
-	json_key(&w, "shouldEndSession");
-	json_put_bool(&w, ends);
+	json_member_bool(&w, "shouldEndSession", ends);
 	json_object_close(&w);
 	json_object_close(&w);
 	request_reply_json(request, 200, w.out);

@@ -63,12 +63,9 @@ static void put_id(struct json_writer *w, const json_t *id)
 static void put_server_info(struct json_writer *w)
 {
 	json_object_open(w);
-	json_key(w, "name");
-	json_put_string(w, "lastunit");
-	json_key(w, "title");
-	json_put_string(w, "Lastunit: one stock count for every sales channel");
-	json_key(w, "version");
-	json_put_string(w, LASTUNIT_VERSION);
+	json_member_string(w, "name", "lastunit");
+	json_member_string(w, "title", "Lastunit: one stock count for every sales channel");
+	json_member_string(w, "version", LASTUNIT_VERSION);
 	json_object_close(w);
 }
 
@@ -76,14 +73,12 @@ struct json_writer mcp_result_open(struct mcp *mcp)
 {
 	struct json_writer w = json_writer(loop_out(loop_of(mcp->turn.request)));
 	json_object_open(&w);
-	json_key(&w, "jsonrpc");
-	json_put_string(&w, "2.0");
+	json_member_string(&w, "jsonrpc", "2.0");
 	put_id(&w, mcp->id);
 	json_key(&w, "result");
 	json_object_open(&w);
 	if (mcp->modern) {
-		json_key(&w, "resultType");
-		json_put_string(&w, "complete");
+		json_member_string(&w, "resultType", "complete");
 		json_key(&w, "_meta");
 		json_object_open(&w);
 		json_key(&w, "io.modelcontextprotocol/serverInfo");
@@ -105,13 +100,11 @@ static void reply_error(struct mcp *mcp, int status, int code, struct text messa
 {
 	struct json_writer w = json_writer(loop_out(loop_of(mcp->turn.request)));
 	json_object_open(&w);
-	json_key(&w, "jsonrpc");
-	json_put_string(&w, "2.0");
+	json_member_string(&w, "jsonrpc", "2.0");
 	put_id(&w, mcp->id);
 	json_key(&w, "error");
 	json_object_open(&w);
-	json_key(&w, "code");
-	json_put_int(&w, code);
+	json_member_int(&w, "code", code);
 	json_key(&w, "message");
 	json_put_text(&w, message);
 	if (requested.data) {
@@ -146,16 +139,13 @@ static void put_capabilities(struct json_writer *w)
 /* How long a client may keep an answer, which is the same for everybody. */
 static void put_caching(struct json_writer *w)
 {
-	json_key(w, "ttlMs");
-	json_put_int(w, LIST_TTL_MS);
-	json_key(w, "cacheScope");
-	json_put_string(w, "public");
+	json_member_int(w, "ttlMs", LIST_TTL_MS);
+	json_member_string(w, "cacheScope", "public");
 }
 
 static void put_instructions(struct json_writer *w)
 {
-	json_key(w, "instructions");
-	json_put_string(w, instructions);
+	json_member_string(w, "instructions", instructions);
 }
 
 static void discover(struct mcp *mcp)

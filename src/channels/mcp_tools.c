@@ -293,8 +293,7 @@ static void on_held(struct turn *turn)
 		json_key(&w, "hold_id");
 		json_put_uuid(&w, &verdict->object_id);
 		int64_t left_us = verdict->reservation->expires_us - verdict->at_us;
-		json_key(&w, "expires_in_seconds");
-		json_put_int(&w, left_us > 0 ? left_us / 1000000 : 0);
+		json_member_int(&w, "expires_in_seconds", left_us > 0 ? left_us / 1000000 : 0);
 	}
 	structured_send(mcp, &w);
 }

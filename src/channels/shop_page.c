@@ -95,20 +95,17 @@ static void put_json_ld(struct buffer *out, const struct shop_page *page)
 	struct buffer json = {0};
 	struct json_writer w = json_writer(&json);
 	json_object_open(&w);
-	json_key(&w, "@context");
-	json_put_string(&w, "https://schema.org");
-	json_key(&w, "@type");
-	json_put_string(&w, "Product");
+	json_member_string(&w, "@context", "https://schema.org");
+	json_member_string(&w, "@type", "Product");
 	json_key(&w, "name");
 	json_put_text(&w, page->title);
 	json_key(&w, "sku");
 	json_put_text(&w, page->turn.products[0].code);
 	json_key(&w, "offers");
 	json_object_open(&w);
-	json_key(&w, "@type");
-	json_put_string(&w, "Offer");
-	json_key(&w, "availability");
-	json_put_string(&w, in_stock(page) ? "https://schema.org/InStock" : "https://schema.org/OutOfStock");
+	json_member_string(&w, "@type", "Offer");
+	json_member_string(&w, "availability",
+	                   in_stock(page) ? "https://schema.org/InStock" : "https://schema.org/OutOfStock");
 	json_object_close(&w);
 	json_object_close(&w);
 	buffer_add_string(out, "<script type=\"application/ld+json\">");

@@ -39,8 +39,7 @@ static struct json_writer reply_open(struct telegram *telegram, const char *meth
 {
 	struct json_writer w = json_writer(loop_out(loop_of(telegram->turn.request)));
 	json_object_open(&w);
-	json_key(&w, "method");
-	json_put_string(&w, method);
+	json_member_string(&w, "method", method);
 	return w;
 }
 
@@ -65,12 +64,9 @@ static void put_text(struct json_writer *w, struct text text)
 static struct json_writer message_open(struct telegram *telegram, struct text text)
 {
 	struct json_writer w = reply_open(telegram, telegram->message_id ? "editMessageText" : "sendMessage");
-	json_key(&w, "chat_id");
-	json_put_int(&w, telegram->chat_id);
-	if (telegram->message_id) {
-		json_key(&w, "message_id");
-		json_put_int(&w, telegram->message_id);
-	}
+	json_member_int(&w, "chat_id", telegram->chat_id);
+	if (telegram->message_id)
+		json_member_int(&w, "message_id", telegram->message_id);
 	put_text(&w, text);
 	return w;
 }
@@ -84,8 +80,7 @@ static void reply_alert(struct telegram *telegram, struct text text)
 	while (text.size > ALERT_BYTES_MAX || (text.size && ((unsigned char)text.data[text.size] & 0xc0) == 0x80))
 		text.size--;
 	put_text(&w, text);
-	json_key(&w, "show_alert");
-	json_put_bool(&w, true);
+	json_member_bool(&w, "show_alert", true);
 	reply_send(telegram, &w);
 }
 
@@ -120,8 +115,7 @@ static void put_button(struct json_writer *w, struct text label, const struct pr
 	press_write(press, data);
 	json_object_open(w);
 	put_text(w, label);
-	json_key(w, "callback_data");
-	json_put_string(w, data);
+	json_member_string(w, "callback_data", data);
 	json_object_close(w);
 }
 

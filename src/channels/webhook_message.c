@@ -79,8 +79,7 @@ void webhook_message_body(struct buffer *out, enum webhook_event event, const st
 	struct json_writer w = json_writer(out);
 	struct lookup_item item = {.sku = change->sku, .known = true, .figures = change->figures};
 	json_object_open(&w);
-	json_key(&w, "type");
-	json_put_string(&w, webhook_event_name(event));
+	json_member_string(&w, "type", webhook_event_name(event));
 	json_key(&w, "timestamp");
 	json_put_time(&w, change->at_us);
 	json_key(&w, "data");

@@ -166,8 +166,7 @@ void audit_json(const struct audit *audit, struct buffer *out)
 {
 	struct json_writer json = json_writer(out);
 	json_object_open(&json);
-	json_key(&json, "sound");
-	json_put_bool(&json, audit_sound(audit));
+	json_member_bool(&json, "sound", audit_sound(audit));
 	const struct {
 		const char *key;
 		int64_t value;
@@ -187,21 +186,16 @@ void audit_json(const struct audit *audit, struct buffer *out)
 	for (int i = 0; i < AUDIT_CHECKS; i++) {
 		const struct audit_line *line = &audit->lines[i];
 		json_object_open(&json);
-		json_key(&json, "check");
-		json_put_string(&json, checks[i].name);
-		json_key(&json, "warning");
-		json_put_bool(&json, checks[i].warning);
+		json_member_string(&json, "check", checks[i].name);
+		json_member_bool(&json, "warning", checks[i].warning);
 		json_key(&json, "skipped");
 		if (line->note)
 			json_put_string(&json, line->note);
 		else
 			json_put_null(&json);
-		json_key(&json, "checked");
-		json_put_int(&json, line->checked);
-		json_key(&json, "broken");
-		json_put_int(&json, line->broken);
-		json_key(&json, "moving");
-		json_put_int(&json, line->moving);
+		json_member_int(&json, "checked", line->checked);
+		json_member_int(&json, "broken", line->broken);
+		json_member_int(&json, "moving", line->moving);
 		json_key(&json, "offenders");
 		json_array_open(&json);
 		for (size_t n = 0; n < line->shown_count; n++)

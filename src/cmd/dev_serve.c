@@ -88,10 +88,8 @@ static void serve_page(const struct dev_env *env)
 		json_key(&w, channel_name(channels[i]));
 		json_put_string(&w, dev_env_key(env, channels[i]));
 	}
-	json_key(&w, "telegram_secret");
-	json_put_string(&w, getenv("LASTUNIT_TELEGRAM_SECRET"));
-	json_key(&w, "twilio_token");
-	json_put_string(&w, getenv("LASTUNIT_TWILIO_TOKEN"));
+	json_member_string(&w, "telegram_secret", getenv("LASTUNIT_TELEGRAM_SECRET"));
+	json_member_string(&w, "twilio_token", getenv("LASTUNIT_TWILIO_TOKEN"));
 	json_key(&w, "public_url"); /* the phone signs with it */
 	json_put_string(&w, getenv("LASTUNIT_PUBLIC_URL"));
 	json_object_close(&w);

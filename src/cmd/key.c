@@ -139,10 +139,8 @@ static void print_json(const struct key_row *rows, size_t count)
 		json_object_open(&w);
 		json_key(&w, "principal");
 		json_put_text(&w, rows[i].principal);
-		json_key(&w, "channel");
-		json_put_string(&w, channel_name(rows[i].channel));
-		json_key(&w, "scopes");
-		json_put_string(&w, scopes_format(rows[i].scopes, scopes));
+		json_member_string(&w, "channel", channel_name(rows[i].channel));
+		json_member_string(&w, "scopes", scopes_format(rows[i].scopes, scopes));
 		json_key(&w, "prefix");
 		json_put_text(&w, rows[i].prefix);
 		json_key(&w, "origins");
@@ -304,12 +302,9 @@ static void print_settings_json(const struct principal_row *rows, size_t count)
 		json_object_open(&w);
 		json_key(&w, "principal");
 		json_put_text(&w, rows[i].name);
-		json_key(&w, "channel");
-		json_put_string(&w, channel_name(rows[i].channel));
-		json_key(&w, "buffer");
-		json_put_int(&w, settings->buffer);
-		json_key(&w, "may_use_safety_stock");
-		json_put_bool(&w, settings->may_use_safety_stock);
+		json_member_string(&w, "channel", channel_name(rows[i].channel));
+		json_member_int(&w, "buffer", settings->buffer);
+		json_member_bool(&w, "may_use_safety_stock", settings->may_use_safety_stock);
 		put_cap(&w, "holds_max", settings->holds_max);
 		put_cap(&w, "held_units_max", settings->held_units_max);
 		put_cap(&w, "caller_holds_max", settings->caller_holds_max);

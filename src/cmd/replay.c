@@ -205,8 +205,7 @@ static void channel_json(const struct run *run, struct json_writer *json, const 
                          const struct replay_channel *c)
 {
 	json_object_open(json);
-	json_key(json, "channel");
-	json_put_string(json, name);
+	json_member_string(json, "channel", name);
 	json_member_int(json, "carts", c->carts);
 	json_member_int(json, "sold", c->sold);
 	json_member_int(json, "refused", c->refused);
@@ -226,8 +225,7 @@ static void report_json(const struct run *run, const struct replay_channel *all,
 	struct buffer out = {0}, audit = {0};
 	struct json_writer json = json_writer(&out);
 	json_object_open(&json);
-	json_key(&json, "kept");
-	json_put_bool(&json, kept);
+	json_member_bool(&json, "kept", kept);
 	json_member_int(&json, "lines", run->book.line_count);
 	json_member_int(&json, "merged", run->book.merged_count);
 	json_member_int(&json, "skus", (int64_t)run->book.sku_count);

@@ -48,13 +48,10 @@ static void body_set(struct replay_client *client, const struct order *order, co
 	json_object_open(&json);
 	json_key(&json, "reference");
 	json_put_text(&json, order->number);
-	if (number_key) {
-		json_key(&json, number_key);
-		json_put_int(&json, number);
-	}
+	if (number_key)
+		json_member_int(&json, number_key, number);
 	if (negative) {
-		json_key(&json, "reason");
-		json_put_string(&json, "write-off");
+		json_member_string(&json, "reason", "write-off");
 	}
 	json_key(&json, "lines");
 	json_array_open(&json);
@@ -309,8 +306,7 @@ static void cancel_pieces(struct replay_client *client, size_t index, int attemp
 		json_object_open(&json);
 		json_key(&json, "sku");
 		json_put_text(&json, replay->book->skus[lines[i].sku].code);
-		json_key(&json, "quantity");
-		json_put_int(&json, lines[i].quantity);
+		json_member_int(&json, "quantity", lines[i].quantity);
 		json_object_close(&json);
 	}
 	json_array_close(&json);

@@ -46,15 +46,13 @@ static bool stock_existing(struct replay_client *client, size_t index, struct te
 	buffer_add_string(&client->path, "/v1/adjustments");
 	struct json_writer json = json_writer(&client->body);
 	json_object_open(&json);
-	json_key(&json, "reason");
-	json_put_string(&json, "replay");
+	json_member_string(&json, "reason", "replay");
 	json_key(&json, "lines");
 	json_array_open(&json);
 	json_object_open(&json);
 	json_key(&json, "sku");
 	json_put_text(&json, code);
-	json_key(&json, "set");
-	json_put_int(&json, on_hand);
+	json_member_int(&json, "set", on_hand);
 	json_key(&json, "change_from");
 	json_put_null(&json);
 	json_object_close(&json);
