@@ -147,6 +147,7 @@ static void start(struct redis_server *server, const char *options, bool tcp)
 
 void redis_server_start(struct redis_server *server, const char *options)
 {
+	signal(SIGPIPE, SIG_IGN); /* hiredis writes into connections that are gone */
 	start(server, options, false);
 }
 
