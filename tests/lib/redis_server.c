@@ -131,6 +131,7 @@ static int free_port(const struct redis_server *server)
 
 static void start(struct redis_server *server, const char *options, bool tcp)
 {
+	signal(SIGPIPE, SIG_IGN); /* hiredis writes into connections that are gone */
 	memset(server, 0, sizeof *server);
 	strcpy(server->directory, "/tmp/lu-redis-XXXXXX");
 	if (!mkdtemp(server->directory))
@@ -147,7 +148,6 @@ static void start(struct redis_server *server, const char *options, bool tcp)
 
 void redis_server_start(struct redis_server *server, const char *options)
 {
-	signal(SIGPIPE, SIG_IGN); /* hiredis writes into connections that are gone */
 	start(server, options, false);
 }
 
