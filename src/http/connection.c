@@ -395,6 +395,8 @@ bool connection_stream_send(struct connection *connection, struct text bytes)
 void connection_expire(struct connection *connection)
 {
 	bool slow = connection->state == CONNECTION_HEAD || connection->state == CONNECTION_BODY;
+	if (connection->state == CONNECTION_LINGER && linger_goes_on(connection))
+		return;
 	if (connection->writing || !slow) {
 		if (connection->writing)
 			metric_add(METRIC_HTTP_REJECTED, 1);

@@ -122,6 +122,7 @@ struct connection {
 	char *body_at; /* the next byte of a body in the arena; NULL: it grows in body_buffer */
 	struct buffer body_buffer;
 	int64_t dropped_bytes; /* read and thrown away */
+	int64_t linger_until_ns;
 	struct auth_memory auth;
 	struct request request;
 };
