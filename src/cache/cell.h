@@ -74,6 +74,8 @@ enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t coun
 enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text namespace, const struct text *skus,
                           size_t count, int64_t deadline_ns, struct cell **ret_cells);
 
+/* "<namespace>!open", in the arena. */
+struct text cell_guard_key(struct arena *arena, struct text namespace);
 /* What this Redis is: "run_id role replication_id", as the scripts compute it. */
 enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char out[160]) LU_MUST_CHECK;
 /* Opening: sets the guard. Then probes: all five scripts on a probe key of that namespace; ok only if each did its

@@ -344,5 +344,7 @@ enum lu_error redis_call_two(struct redis *redis, const struct redis_command com
 		return LU_OK;
 	}
 	redis_close(redis);
-	return failed(redis, "%s", first_error[0] ? first_error : "Redis answered a transaction by something else");
+	if (!error)
+		return failed(redis, "Redis answered a transaction by something else");
+	return first_error[0] ? failed(redis, "%s", first_error) : error;
 }

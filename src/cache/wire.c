@@ -138,10 +138,16 @@ struct text redis_info_value(struct text info, const char *name)
 
 /* --- replies in an arena: the reader's own kind of object, made by these instead of hiredis's ------------------------ */
 
+/* What is announced is believed before it comes, so it is bounded: the largest answer to any call of ours has one element a
+ * cell. More is no answer of Redis, and ends the connection. */
+#define ELEMENTS_MAX LU_CELLS_MAX
+
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
+#define AND_OF_RESP3 , .createDouble = create_double, .createBool = create_bool
 #else
 typedef int element_count;
+#define AND_OF_RESP3
 #endif
 
 static redisReply *reply_new(const redisReadTask *task, int type)
@@ -163,6 +169,8 @@ static void *create_string(const redisReadTask *task, char *bytes, size_t size)
 
 static void *create_array(const redisReadTask *task, element_count count)
 {
+	if (count > ELEMENTS_MAX)
+		return NULL;
 	redisReply *reply = reply_new(task, REDIS_REPLY_ARRAY);
 	reply->elements = (size_t)count;
 	if (count > 0)
@@ -182,6 +190,19 @@ static void *create_nil(const redisReadTask *task)
 	return reply_new(task, REDIS_REPLY_NIL); /* the task's type is what might have been there */
 }
 
+#if HIREDIS_MAJOR >= 1
+/* Of RESP3, which nobody asked for: told apart from what was asked for by its type. */
+static void *create_double(const redisReadTask *task, double value, char *bytes, size_t size)
+{
+	return reply_new(task, task->type);
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+	return reply_new(task, task->type);
+}
+#endif
+
 static void free_nothing(void *reply) {}
 
 redisReader *wire_reader_new(struct arena *arena)
@@ -190,7 +211,7 @@ redisReader *wire_reader_new(struct arena *arena)
 	                                              .createArray = create_array,
 	                                              .createInteger = create_integer,
 	                                              .createNil = create_nil,
-	                                              .freeObject = free_nothing};
+	                                              .freeObject = free_nothing AND_OF_RESP3};
 	redisReader *reader = redisReaderCreateWithFunctions(&functions);
 	CHECK(reader);
 	reader->privdata = arena;

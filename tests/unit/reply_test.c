@@ -90,11 +90,27 @@ static void a_reply_cut_short_goes_with_its_arena(void **state)
 	arena_done(&arena);
 }
 
+static void more_elements_than_any_answer_has_are_no_answer(void **state)
+{
+	static const char *const lies[] = {"*2001\r\n", "*2147483647\r\n", "*2\r\n:1\r\n*2147483647\r\n"};
+	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+		struct arena arena;
+		void *reply = NULL;
+		arena_init(&arena, 256);
+		redisReader *reader = wire_reader_new(&arena);
+		redisReaderFeed(reader, lies[i], strlen(lies[i]));
+		assert_int_equal(redisReaderGetReply(reader, &reply), REDIS_ERR);
+		redisReaderFree(reader);
+		arena_done(&arena);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_reply_in_an_arena_is_the_one_of_hiredis),
 		cmocka_unit_test(a_reply_cut_short_goes_with_its_arena),
+		cmocka_unit_test(more_elements_than_any_answer_has_are_no_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
