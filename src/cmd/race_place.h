@@ -32,14 +32,13 @@ void race_service_close(struct race *race);
 bool race_takes_part(const struct race *race, const struct race_strategy *strategy);
 
 /* --- race_shop.c: what is bought over HTTP --------------------------------------------------------------------------- */
-#define RACE_SHOP_SKUS_MAX 100000
-
 /* One SKU of the service as it stands; version 0: it is not there. */
 struct race_shop_row {
 	int64_t on_hand, version;
 };
 
-/* SKUs race-000000 … have `units` each, made where they are not there; `rows` has room for `skus`. False with race->why. */
+/* SKUs race-000000 … have `units` each, made where they are not there; `rows` has room for `skus`, at most RACE_SKUS_MAX.
+ * False with race->why. */
 bool race_shop_stock(struct race *race, int64_t skus, int64_t units, struct race_shop_row *rows) LU_MUST_CHECK;
 bool race_shop_look(struct race *race, int64_t skus, struct race_shop_row *rows) LU_MUST_CHECK;
 /* Nothing is left to sell of the first `skus`; if that cannot be had it is said on stderr. */

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/race_place.h"
+#include "cmd/race_workload.h"
 
 #define CALL_MS 10000
 #define PAGE_ITEMS 500
@@ -175,7 +176,7 @@ static bool set_others(struct race *race, int64_t skus, int64_t units, const str
 
 bool race_shop_stock(struct race *race, int64_t skus, int64_t units, struct race_shop_row *rows)
 {
-	CHECK(skus <= RACE_SHOP_SKUS_MAX);
+	CHECK(skus <= RACE_SKUS_MAX);
 	memset(rows, 0, (size_t)skus * sizeof *rows);
 	return race_shop_look(race, skus, rows) && make_missing(race, skus, units, rows) &&
 	       set_others(race, skus, units, rows) && race_shop_look(race, skus, rows);

@@ -23,9 +23,11 @@ const char *race_workload_title(const char *name)
 
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms)
 {
-	int64_t generations = workload->generations_per_s * run_ms / 1000;
+	int64_t generations = workload->generations_per_s * run_ms / 1000, room = RACE_SKUS_MAX / workload->slots;
 	if (workload->bit == RACE_ONCE)
 		return 1;
+	if (generations > room)
+		return room;
 	return generations > GENERATIONS_MIN ? generations : GENERATIONS_MIN;
 }
 

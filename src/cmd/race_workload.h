@@ -17,11 +17,16 @@ struct race_workload {
 	int64_t generations_per_s; /* more than any strategy sells out */
 };
 
+#define RACE_RUN_MS_MAX 60000
+#define RACE_SKUS_MAX 100000 /* of one workload: a service is given all of them before it is raced */
+
 extern const struct race_workload race_workloads[];
 extern const size_t race_workload_count;
 
 /* "hot" -> "one hot SKU"; a name that is none: NULL. */
 const char *race_workload_title(const char *name);
+/* As many as nobody sells out in `run_ms`, which is at most RACE_RUN_MS_MAX, and as RACE_SKUS_MAX has room for: where that
+ * is less and all is sold, a run ends before its time. At least 1. */
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms);
 
 #define RACE_LEVELS_MAX 4

@@ -70,6 +70,19 @@ static void the_sweep_ends_with_the_number_that_was_asked_for(void **state)
 	assert_int_equal(levels[0], 1);
 }
 
+static void every_time_that_is_allowed_has_room_for_its_skus(void **state)
+{
+	for (size_t w = 0; w < race_workload_count; w++) {
+		const struct race_workload *workload = &race_workloads[w];
+		for (int64_t run_ms = 10; run_ms <= RACE_RUN_MS_MAX; run_ms += 10) {
+			int64_t generations = race_workload_generations(workload, run_ms);
+			assert_true(generations >= 1 && generations * workload->slots <= RACE_SKUS_MAX);
+		}
+		int64_t usual = race_workload_generations(workload, 1000);
+		assert_true(workload->bit == RACE_ONCE || usual == workload->generations_per_s);
+	}
+}
+
 /* --- the cheapest ------------------------------------------------------------------------------------------------------- */
 
 #define ROW(name, holds, right, speed)                                                                      \
@@ -152,6 +165,7 @@ int main(void)
 		cmocka_unit_test(an_answer_without_a_row_is_lost),
 		cmocka_unit_test(one_sku_does_not_make_good_for_another),
 		cmocka_unit_test(the_sweep_ends_with_the_number_that_was_asked_for),
+		cmocka_unit_test(every_time_that_is_allowed_has_room_for_its_skus),
 		cmocka_unit_test(the_cheapest_is_the_fastest_of_those_that_are_right),
 		cmocka_unit_test(a_strategy_that_must_hold_and_did_not_is_what_fails_a_race),
 		cmocka_unit_test(a_control_that_holds_in_the_timeline_fails_a_race),
