@@ -38,7 +38,7 @@ static const struct manual manual = {
 		"  lastunit race --database-url postgresql://me@localhost/test --html race.html\n"
 		"  set -a; . .lastunit/dev.env; set +a; lastunit race --buyers 8 --run-ms 300 --json\n",
 	.exit_codes =
-		"  0  every strategy that must hold has held, and the controls have failed in the timeline\n"
+		"  0  every strategy that must hold has held, if any was raced, and the controls have failed in the timeline\n"
 		"  1  one has not, or the race was stopped by a signal\n"
 		"  2  wrong usage or configuration\n"
 		"  3  PostgreSQL, Redis or the service cannot be reached, or was lost\n",
@@ -79,6 +79,9 @@ static int check_options(const struct race_options *options)
 		return cmd_fail(&manual, EXIT_USAGE, "--strategy: there is no \"%s\"", options->strategy);
 	if (*options->workload && !race_workload_title(options->workload))
 		return cmd_fail(&manual, EXIT_USAGE, "--workload is hot, spread, carts or once");
+	if (!race_workload_takes(options->workload, options->strategy))
+		return cmd_fail(&manual, EXIT_USAGE, "--strategy: %s does not race on --workload %s", options->strategy,
+		                options->workload);
 	return CMD_GO_ON;
 }
 

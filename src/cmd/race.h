@@ -188,6 +188,8 @@ const struct race_result *race_cheapest(const struct race *race, const char *wor
 bool race_cache_holds(const struct race_cache *cache);
 /* Did all that must hold, hold? In the timeline, where every control must fail, in the sweep and in the caches. */
 bool race_holds(const struct race *race);
+/* Was anything raced that must hold? If not, race_holds() is no praise: there were only controls. */
+bool race_has_promise(const struct race *race);
 /* One sentence about a strategy, "one conditional UPDATE, the number of its rows tells"; NULL: no such strategy. */
 const char *race_strategy_does(const char *strategy);
 

@@ -195,9 +195,12 @@ static void add_head(struct buffer *out, const struct race *race)
 		"Every usual way to sell stock, and every usual way to cache it, raced on this database: %s. %.10s, seed %lld.",
 		*race->postgres ? race->postgres : "PostgreSQL", now, (long long)race->options.seed);
 	buffer_add_string(out, "</p>\n");
-	html_verdict(out, race_holds(race),
-	             race_holds(race) ? "Everything that must hold held: nothing oversold, nothing lost, nothing stale."
-	                              : "Something that must hold did not: see below.");
+	if (!race_holds(race))
+		html_verdict(out, false, "Something that must hold did not: see below.");
+	else if (race_has_promise(race))
+		html_verdict(out, true, "Everything that must hold held: nothing oversold, nothing lost, nothing stale.");
+	else
+		buffer_add_string(out, "<p class=\"lead\">Nothing was raced that must hold: only controls.</p>\n");
 	buffer_add_string(out, "</header>\n<main>\n<div id=\"found\">\n");
 	add_found(out, race);
 	buffer_add_string(out, "</div>\n");

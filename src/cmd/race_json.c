@@ -6,6 +6,7 @@
  *	 "caches": [{"cache", "raced", "reads", "stale", "longest_stale_ms", "gone_back", "oversold", …, "steps": []}],
  *	 "timelines": [{"strategy", "sold", …, "steps": []}], "drift": [{"holds", …, "points": []}]}
  *
+ * kept: did all hold that must? null: nothing was raced that must.
  * Happy path: into a buffer, then out at once. Failure modes: none.
  */
 #include <math.h>
@@ -115,7 +116,11 @@ void race_json_write(const struct race *race, FILE *out)
 	struct buffer all = {0};
 	struct json_writer json = json_writer(&all);
 	json_object_open(&json);
-	json_member_bool(&json, "kept", race_holds(race));
+	json_key(&json, "kept");
+	if (race_has_promise(race) || !race_holds(race))
+		json_put_bool(&json, race_holds(race));
+	else
+		json_put_null(&json);
 	json_member_string(&json, "postgres", race->postgres);
 	json_member_int(&json, "run_ms", race->options.run_ms);
 	json_member_int(&json, "seed", race->options.seed);

@@ -24,7 +24,8 @@ bool race_scratch_look(struct race *race, int64_t skus, struct race_item *items)
 bool race_scratch_look_customers(struct race *race, int64_t customers, struct race_item *items) LU_MUST_CHECK;
 
 /* --- race_service.c ------------------------------------------------------------------------------------------------ */
-/* The service at --url, or one of our own. That ours cannot be had is no failure: race->service.why_not says why. */
+/* The service at --url, or one of our own. That ours cannot be had is no failure, unless nothing else was asked for:
+ * race->service.why_not says why. */
 bool race_service_open(struct race *race) LU_MUST_CHECK;
 void race_service_close(struct race *race);
 

@@ -145,7 +145,9 @@ static void print_verdict(const struct race *race, FILE *out)
 		fprintf(out, "\n%d %s of a control with more than one buyer met no race this time: that is luck, not a lock\n",
 		        quiet, text_plural(quiet, "run", "runs"));
 	fprintf(out, "\n%s\n",
-	        race_holds(race) ? "every strategy that must hold has held" : "NOT AS IT MUST BE: see above, in capitals");
+	        !race_holds(race)        ? "NOT AS IT MUST BE: see above, in capitals"
+	        : race_has_promise(race) ? "every strategy that must hold has held"
+	                                 : "nothing was raced that must hold: only controls");
 }
 
 void race_print(const struct race *race, FILE *out)

@@ -273,6 +273,8 @@ bool race_service_open(struct race *race)
 		service->there = false;
 		snprintf(service->why_not, sizeof service->why_not, "%s", race->why);
 	}
+	if (!service->there && strcmp(race->options.strategy, "lastunit") == 0)
+		return cmd_refuse(race->why, "%s", service->why_not);
 	return true;
 }
 

@@ -22,6 +22,18 @@ const struct race_result *race_cheapest(const struct race *race, const char *wor
 	return best;
 }
 
+bool race_has_promise(const struct race *race)
+{
+	bool any = false;
+	for (size_t i = 0; i < race->timeline_count; i++)
+		any = any || race->timelines[i].must_hold;
+	for (size_t i = 0; i < race->result_count; i++)
+		any = any || race->results[i].must_hold;
+	for (size_t i = 0; i < race->cache_count; i++)
+		any = any || (race->caches[i].must_hold && race->caches[i].raced);
+	return any;
+}
+
 bool race_holds(const struct race *race)
 {
 	bool holds = true;

@@ -21,6 +21,17 @@ const char *race_workload_title(const char *name)
 	return NULL;
 }
 
+bool race_workload_takes(const char *workload, const char *strategy)
+{
+	for (size_t w = 0; w < race_workload_count; w++)
+		for (size_t s = 0; s < race_strategy_count; s++)
+			if ((!*workload || strcmp(race_workloads[w].name, workload) == 0) &&
+			    (!*strategy || strcmp(race_strategies[s].name, strategy) == 0) &&
+			    (race_strategies[s].workloads & race_workloads[w].bit))
+				return true;
+	return false;
+}
+
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms)
 {
 	int64_t generations = workload->generations_per_s * run_ms / 1000, room = RACE_SKUS_MAX / workload->slots;

@@ -25,6 +25,8 @@ extern const size_t race_workload_count;
 
 /* "hot" -> "one hot SKU"; a name that is none: NULL. */
 const char *race_workload_title(const char *name);
+/* Is this strategy raced on this workload? Names; of either: "" is any. */
+bool race_workload_takes(const char *workload, const char *strategy);
 /* As many as nobody sells out in `run_ms`, which is at most RACE_RUN_MS_MAX, and as RACE_SKUS_MAX has room for: where that
  * is less and all is sold, a run ends before its time. At least 1. */
 int64_t race_workload_generations(const struct race_workload *workload, int64_t run_ms);

@@ -247,6 +247,11 @@ static void who_may_not_create_databases_races_the_textbook_alone_and_is_told(vo
 	assert_null(strstr(command.out, "\n  lastunit "));
 	command_done(&command);
 	assert_string_equal(leftovers(), "0");
+	command = RACE("--database-url", poor, "--no-caches", "--no-timeline", "--strategy", "lastunit");
+	assert_int_equal(command.exit_code, 3); /* nothing else was asked for */
+	assert_non_null(strstr(command.err, "permission denied to create database"));
+	assert_string_equal(command.out, "");
+	command_done(&command);
 	pg_server_ask(pg.url, "REVOKE CREATE ON DATABASE postgres FROM poor");
 	command = RACE("--database-url", poor);
 	assert_int_equal(command.exit_code, 3);
@@ -295,6 +300,7 @@ static void wrong_usage_is_2_and_a_server_that_is_not_there_3(void **state)
 		{2, "--url needs --key", {"--url", "http://127.0.0.1:1"}},
 		{2, "--url is http://", {"--url", "127.0.0.1:1", "--key", "k"}},
 		{2, "--redis-url", {"--redis-url", "ftp://x"}},
+		{2, "unordered does not race on --workload hot", {"--strategy", "unordered", "--workload", "hot"}},
 		{3, "http://127.0.0.1:1", {"--url", "http://127.0.0.1:1", "--key", "k"}},
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

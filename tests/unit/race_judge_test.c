@@ -123,6 +123,30 @@ static void a_control_that_holds_in_the_timeline_fails_a_race(void **state)
 	assert_false(race_holds(&race));
 }
 
+static void of_controls_alone_nothing_is_claimed(void **state)
+{
+	struct race_result rows[] = {ROW("naive", false, false, 1000)};
+	struct race_timeline timelines[] = {{.must_hold = false, .holds = false}};
+	struct race_cache caches[] = {{.must_hold = true, .raced = false}, {.must_hold = false, .raced = true}};
+	struct race race = {.results = rows,
+	                    .result_count = 1,
+	                    .timelines = timelines,
+	                    .timeline_count = 1,
+	                    .caches = caches,
+	                    .cache_count = 2};
+	assert_true(race_holds(&race));
+	assert_false(race_has_promise(&race));
+	caches[0].raced = true;
+	assert_true(race_has_promise(&race));
+	caches[0].raced = false;
+	rows[0].must_hold = true;
+	assert_true(race_has_promise(&race));
+	rows[0].must_hold = false;
+	timelines[0].must_hold = true;
+	assert_true(race_has_promise(&race));
+	assert_false(race_has_promise(&(struct race){0}));
+}
+
 /* --- the table ---------------------------------------------------------------------------------------------------------- */
 
 static void every_workload_is_raced_by_some_that_hold_and_some_that_do_not(void **state)
@@ -134,6 +158,16 @@ static void every_workload_is_raced_by_some_that_hold_and_some_that_do_not(void 
 				race_strategies[s].must_hold ? holding++ : controls++;
 		assert_true(holding >= 5 && controls >= 1);
 	}
+}
+
+static void a_pair_that_is_not_in_the_table_is_known(void **state)
+{
+	assert_false(race_workload_takes("hot", "unordered"));
+	assert_false(race_workload_takes("once", "atomic"));
+	assert_true(race_workload_takes("carts", "unordered"));
+	assert_true(race_workload_takes("", "unordered"));
+	assert_true(race_workload_takes("once", ""));
+	assert_true(race_workload_takes("", ""));
 }
 
 static void no_strategy_is_twice_in_one_workload(void **state)
@@ -169,6 +203,8 @@ int main(void)
 		cmocka_unit_test(the_cheapest_is_the_fastest_of_those_that_are_right),
 		cmocka_unit_test(a_strategy_that_must_hold_and_did_not_is_what_fails_a_race),
 		cmocka_unit_test(a_control_that_holds_in_the_timeline_fails_a_race),
+		cmocka_unit_test(of_controls_alone_nothing_is_claimed),
+		cmocka_unit_test(a_pair_that_is_not_in_the_table_is_known),
 		cmocka_unit_test(every_workload_is_raced_by_some_that_hold_and_some_that_do_not),
 		cmocka_unit_test(no_strategy_is_twice_in_one_workload),
 		cmocka_unit_test(lines_are_locked_in_the_order_of_their_skus_but_by_the_control),

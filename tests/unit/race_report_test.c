@@ -132,6 +132,35 @@ static void json_has_the_members_that_are_promised_and_their_figures(void **stat
 	json_decref(json);
 }
 
+/* Controls, as they are where nothing else was asked for. */
+static struct race race_of_controls(void)
+{
+	static struct race_result rows[] = {
+		{.strategy = "naive", .workload = "hot", .buyers = 8, .sold = 3, .oversold = 1}};
+	return (struct race){.options = {.run_ms = 300}, .results = rows, .result_count = 1};
+}
+
+static void of_controls_alone_json_says_neither_kept_nor_broken(void **state)
+{
+	struct race race = race_of_controls();
+	json_t *json = as_json(&race);
+	assert_true(json_is_null(json_object_get(json, "kept")));
+	json_decref(json);
+}
+
+static void of_controls_alone_the_tables_claim_nothing(void **state)
+{
+	struct race race = race_of_controls();
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	race_print(&race, out);
+	fclose(out);
+	assert_non_null(strstr(text, "\nnothing was raced that must hold: only controls\n"));
+	assert_null(strstr(text, "has held"));
+	free(text);
+}
+
 /* --- HTML -------------------------------------------------------------------------------------------------------------------- */
 
 static char *as_html(const struct race *race)
@@ -297,6 +326,15 @@ static void bars_are_as_long_as_their_numbers(void **state)
 	buffer_done(&svg);
 }
 
+static void of_controls_alone_the_report_claims_nothing(void **state)
+{
+	struct race race = race_of_controls();
+	char *html = as_html(&race);
+	assert_non_null(strstr(html, "<p class=\"lead\">Nothing was raced that must hold: only controls.</p>"));
+	assert_null(strstr(html, "Everything that must hold held"));
+	free(html);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +349,9 @@ int main(void)
 		cmocka_unit_test(a_report_that_cannot_be_written_says_why),
 		cmocka_unit_test(numbers_are_written_as_people_do),
 		cmocka_unit_test(bars_are_as_long_as_their_numbers),
+		cmocka_unit_test(of_controls_alone_json_says_neither_kept_nor_broken),
+		cmocka_unit_test(of_controls_alone_the_tables_claim_nothing),
+		cmocka_unit_test(of_controls_alone_the_report_claims_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
