@@ -74,7 +74,8 @@ all: $(BIN) $(if $(SAN)$(filter-out build/%,$(BIN))$(filter clang%,$(CC)),,build
 
 build/lastunit: $(BIN) FORCE
 	@ln -sfn $(patsubst build/%,%,$(BIN)) $@
-FORCE:
+.PHONY: FORCE
+FORCE:    # by name, or .SECONDARY below would have it that nothing need be done for what is not there
 
 $(BIN): $(BUILD)/main.o $(LIB)
 	@echo '  LD    $@'

@@ -13,51 +13,25 @@
  * epoch is closed, run again without Redis (I5). COMMIT unanswered: OUTCOME_UNKNOWN; running the same batch again finds
  * out, for its keys were written with its effects (I4). What each outcome leads to is writer.c's business.
  */
-#include "inventory/batch_internal.h"
+#include "inventory/attempt.h"
 
 #include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/id.h"
 #include "base/metrics.h"
 #include "base/sync.h"
 #include "base/text.h"
 #include "inventory/answer.h"
 #include "inventory/batch_holdings.h"
-#include "inventory/prepare.h"
 #include "lastunit/decide.h"
 #include "store/checkout.h"
 #include "store/ledger.h"
 #include "store/order.h"
 #include "store/reservation.h"
 #include "store/sku.h"
-#include "store/tx.h"
 
 #define DUE_HOLDS_FIRST 64 /* due holds looked up at first; eight times as many whenever they do not suffice */
-
-/* What one attempt knows: everything lives in the writer's arena. */
-struct attempt {
-	struct batch *batch;
-	struct writer *writer;
-	struct pg *pg;
-	struct arena *arena;
-	int64_t deadline_ns;
-	int64_t started_ns, lap_ns; /* the beginning, and that of the step under way */
-	struct operation_timing timing;
-	struct epoch_row epoch;
-	struct coherence coherence;
-	struct decision_input input;
-	struct decision decision;
-	struct uuid *reservation_ids, *checkout_ids;
-	size_t reservation_id_count, checkout_id_count;
-	struct text *lock_codes;
-	size_t lock_code_count;
-	size_t key_count, order_count;
-	size_t due_limit;
-	bool key_busy; /* another transaction has one of the keys, and did not end in time */
-	bool redis;    /* the epoch is open: cells are marked and published */
-};
 
 void batch_answer(struct operation *operation)
 {
@@ -85,7 +59,7 @@ static int64_t lap(struct attempt *a)
 
 /* --- what a failure means ------------------------------------------------------------------------------------------ */
 
-static enum outcome outcome_of(const struct pg *pg)
+enum outcome attempt_outcome(const struct pg *pg)
 {
 	switch (pg_error(pg)->class) {
 	case PG_RETRY:
@@ -110,262 +84,11 @@ static enum outcome outcome_of(const struct pg *pg)
 }
 
 /* Leaves the transaction; whatever was asked of Redis is taken or given up. */
-static enum outcome back_out(struct attempt *a, enum outcome outcome)
+enum outcome attempt_back_out(struct attempt *a, enum outcome outcome)
 {
 	pg_rollback(a->pg, deadline_in_ms(a->writer->all->config->lock_timeout_ms));
 	coherence_done(&a->coherence);
 	return outcome;
-}
-
-/* --- 2 begin, 3 lock ----------------------------------------------------------------------------------------------- */
-
-static void add_uuid(struct uuid *list, size_t *count, const struct uuid *id)
-{
-	if (uuid_is_nil(id))
-		return;
-	for (size_t i = *count; i-- > 0;)
-		if (uuid_equal(&list[i], id))
-			return;
-	list[(*count)++] = *id;
-}
-
-static int compare_texts(const void *a, const void *b)
-{
-	return text_compare(*(const struct text *)a, *(const struct text *)b);
-}
-
-/* Every SKU, object and key that the operations name: what the first round trip locks and reads. */
-static void collect(struct attempt *a)
-{
-	struct batch *b = a->batch;
-	size_t codes = b->extra_count;
-	for (size_t i = 0; i < b->count; i++)
-		codes += b->operations[i]->sku_count;
-	a->lock_codes = ARENA_ARRAY(a->arena, codes, struct text);
-	a->reservation_ids = ARENA_ARRAY(a->arena, 2 * b->count, struct uuid);
-	a->checkout_ids = ARENA_ARRAY(a->arena, 2 * b->count, struct uuid);
-	for (size_t i = 0; i < b->count; i++) {
-		struct operation *op = b->operations[i];
-		memcpy(a->lock_codes + a->lock_code_count, op->skus, op->sku_count * sizeof *op->skus);
-		a->lock_code_count += op->sku_count;
-		if (op->kind == OPERATION_CANCEL)
-			add_uuid(a->checkout_ids, &a->checkout_id_count, &op->target);
-		else
-			add_uuid(a->reservation_ids, &a->reservation_id_count, &op->target);
-		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
-		a->key_count += op->key.size > 0;
-		a->order_count += op->kind == OPERATION_ORDER_PUT;
-	}
-	if (b->extra_count) /* memcpy from NULL is undefined even for nothing */
-		memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
-	a->lock_code_count += b->extra_count;
-	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, compare_texts);
-	size_t kept = 0;
-	for (size_t i = 0; i < a->lock_code_count; i++)
-		if (kept == 0 || !text_equal(a->lock_codes[kept - 1], a->lock_codes[i]))
-			a->lock_codes[kept++] = a->lock_codes[i];
-	a->lock_code_count = kept;
-}
-
-static void send_keys(struct attempt *a)
-{
-	int64_t *principals = ARENA_ARRAY(a->arena, a->key_count, int64_t);
-	struct text *keys = ARENA_ARRAY(a->arena, a->key_count, struct text);
-	size_t n = 0;
-	for (size_t i = 0; i < a->batch->count; i++) {
-		const struct operation *op = a->batch->operations[i];
-		if (!op->key.size)
-			continue;
-		principals[n] = op->principal.id;
-		keys[n++] = op->key;
-	}
-	idempotency_read_send(a->pg, a->arena, principals, keys, n);
-}
-
-static void send_begin_and_lock(struct attempt *a)
-{
-	bool skip = a->batch->lock == LOCK_SKIP;
-	tx_begin_send(a->pg);
-	epoch_enter_send(a->pg, a->arena);
-	sku_lock_send(a->pg, a->arena, a->lock_codes, a->lock_code_count, skip ? SKU_LOCK_SKIP : SKU_LOCK_WAIT);
-	if (skip)
-		sku_exist_send(a->pg, a->arena, a->lock_codes, a->lock_code_count);
-	if (a->order_count)
-		order_lock_send(a->pg, a->arena, a->batch->operations, a->batch->count);
-	/* Statements of their own, behind the locks: each sees what was committed while we waited (B05). */
-	if (a->reservation_id_count)
-		reservation_read_send(a->pg, a->arena, a->reservation_ids, a->reservation_id_count);
-	if (a->checkout_id_count)
-		checkout_read_send(a->pg, a->arena, a->checkout_ids, a->checkout_id_count);
-	if (a->key_count)
-		send_keys(a);
-	tx_clock_send(a->pg);
-}
-
-struct first_round {
-	struct text *existing;
-	size_t existing_count;
-	struct idempotency_row *keys;
-	size_t key_count;
-	bool sku_lock_timed_out;
-};
-
-static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *ret)
-{
-	enum lu_error error;
-	struct pg *pg = a->pg;
-	int64_t deadline = a->deadline_ns;
-	if ((error = tx_begin_take(pg, deadline)) || (error = epoch_enter_take(pg, deadline, a->arena, &a->epoch)))
-		return error;
-	if ((error = sku_lock_take(pg, deadline, a->arena, &a->input.skus, &a->input.sku_count))) {
-		ret->sku_lock_timed_out = !strcmp(pg_error(pg)->sqlstate, "55P03");
-		return error;
-	}
-	if (a->batch->lock == LOCK_SKIP &&
-	    (error = sku_exist_take(pg, deadline, a->arena, &ret->existing, &ret->existing_count)))
-		return error;
-	if (a->order_count && (error = order_lock_take(pg, deadline, a->arena, &a->input.orders, &a->input.order_count)))
-		return error;
-	if (a->reservation_id_count &&
-	    (error = reservation_read_take(pg, deadline, a->arena, &a->input.reservations, &a->input.reservation_count)))
-		return error;
-	if (a->checkout_id_count &&
-	    (error = checkout_read_take(pg, deadline, a->arena, &a->input.checkouts, &a->input.checkout_count)))
-		return error;
-	if (a->key_count && (error = idempotency_read_take(pg, deadline, a->arena, &ret->keys, &ret->key_count)))
-		return error;
-	return tx_clock_take(pg, deadline, &a->input.now_us);
-}
-
-static bool has_text(const struct text *sorted, size_t count, struct text wanted)
-{
-	return count && bsearch(&wanted, sorted, count, sizeof *sorted, compare_texts);
-}
-
-/* A due hold that some operation needs reaches into a row that a stranger holds. Whose need it is shows when each runs
- * alone; then that one waits for the row. */
-static enum outcome blocked_extra(struct attempt *a, const struct first_round *round, const struct text *locked)
-{
-	struct batch *b = a->batch;
-	for (size_t i = 0; i < b->extra_count && b->count; i++) {
-		if (!has_text(round->existing, round->existing_count, b->extra[i]) ||
-		    has_text(locked, a->input.sku_count, b->extra[i]))
-			continue;
-		if (b->count > 1)
-			return OUTCOME_SINGLY;
-		struct operation *op = b->operations[0];
-		operation_claim_blocked(op, arena_text(op->arena, b->extra[i]));
-		b->count = 0;
-		queue_return(a->writer->all->queue, &op, 1);
-	}
-	return OUTCOME_ANSWERED;
-}
-
-/* After SKIP LOCKED: operations one of whose rows exists but did not come go back to the queue, marked with that SKU;
- * the rest goes on. */
-static enum outcome return_blocked(struct attempt *a, struct first_round *round)
-{
-	struct batch *b = a->batch;
-	struct text *locked = ARENA_ARRAY(a->arena, a->input.sku_count, struct text);
-	for (size_t i = 0; i < a->input.sku_count; i++)
-		locked[i] = a->input.skus[i].code;
-	qsort(round->existing, round->existing_count, sizeof *round->existing, compare_texts);
-	struct operation *blocked[LU_BATCH_OPERATIONS_MAX];
-	size_t blocked_count = 0, kept = 0;
-	for (size_t i = 0; i < b->count; i++) {
-		struct operation *op = b->operations[i];
-		op->blocked_claim = 0;
-		for (size_t j = 0; j < op->sku_count && !op->blocked_claim; j++)
-			if (has_text(round->existing, round->existing_count, op->skus[j]) &&
-			    !has_text(locked, a->input.sku_count, op->skus[j]))
-				operation_claim_blocked(op, op->skus[j]);
-		if (op->blocked_claim)
-			blocked[blocked_count++] = op;
-		else
-			b->operations[kept++] = op;
-	}
-	b->count = kept;
-	queue_return(a->writer->all->queue, blocked, blocked_count);
-	return blocked_extra(a, round, locked);
-}
-
-/* --- objects that only the first round trip could name --------------------------------------------------------------- */
-
-static struct reservation *find_reservation(const struct decision_input *input, const struct uuid *id)
-{
-	for (size_t i = 0; i < input->reservation_count; i++)
-		if (uuid_equal(&input->reservations[i]->id, id))
-			return input->reservations[i];
-	return NULL;
-}
-
-static struct checkout *find_checkout(const struct decision_input *input, const struct uuid *id)
-{
-	for (size_t i = 0; i < input->checkout_count; i++)
-		if (uuid_equal(&input->checkouts[i]->id, id))
-			return input->checkouts[i];
-	return NULL;
-}
-
-/* The checkout of a reservation that was committed before (its answer is that checkout), and the objects of stored
- * answers. Lines never change, and states were read under the locks: reading them a moment later is the same. */
-static enum lu_error read_more_objects(struct attempt *a, struct first_round *round)
-{
-	size_t most = a->batch->count + round->key_count;
-	struct uuid *reservations = ARENA_ARRAY(a->arena, most + a->reservation_id_count, struct uuid);
-	struct uuid *checkouts = ARENA_ARRAY(a->arena, most + a->checkout_id_count + a->input.reservation_count,
-	                                     struct uuid);
-	size_t reservation_count = 0, checkout_count = 0;
-	for (size_t i = 0; i < a->input.reservation_count; i++)
-		add_uuid(checkouts, &checkout_count, &a->input.reservations[i]->checkout_id);
-	for (size_t i = 0; i < round->key_count; i++) {
-		struct uuid id;
-		if (answer_needs_reservation(&round->keys[i], &id))
-			add_uuid(reservations, &reservation_count, &id);
-		if (answer_needs_checkout(&round->keys[i], &id))
-			add_uuid(checkouts, &checkout_count, &id);
-	}
-	if (!reservation_count && !checkout_count)
-		return LU_OK;
-	/* Read again what is there already, so that the result is one list without twins. */
-	if (reservation_count)
-		for (size_t i = 0; i < a->reservation_id_count; i++)
-			add_uuid(reservations, &reservation_count, &a->reservation_ids[i]);
-	if (checkout_count)
-		for (size_t i = 0; i < a->checkout_id_count; i++)
-			add_uuid(checkouts, &checkout_count, &a->checkout_ids[i]);
-	if (reservation_count)
-		reservation_read_send(a->pg, a->arena, reservations, reservation_count);
-	if (checkout_count)
-		checkout_read_send(a->pg, a->arena, checkouts, checkout_count);
-	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
-	if (!error && reservation_count)
-		error = reservation_read_take(a->pg, a->deadline_ns, a->arena, &a->input.reservations,
-		                              &a->input.reservation_count);
-	if (!error && checkout_count)
-		error = checkout_read_take(a->pg, a->deadline_ns, a->arena, &a->input.checkouts, &a->input.checkout_count);
-	enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
-	return error ? error : end;
-}
-
-static enum lu_error decode_answers(struct attempt *a, struct first_round *round)
-{
-	a->input.answers = ARENA_ARRAY(a->arena, round->key_count, struct stored_answer);
-	for (size_t i = 0; i < round->key_count; i++) {
-		const struct idempotency_row *row = &round->keys[i];
-		struct stored_answer *answer = &a->input.answers[a->input.answer_count++];
-		struct uuid id;
-		const struct reservation *reservation = answer_needs_reservation(row, &id) ? find_reservation(&a->input, &id)
-		                                                                           : NULL;
-		const struct checkout *checkout = answer_needs_checkout(row, &id) ? find_checkout(&a->input, &id) : NULL;
-		answer->principal_id = row->principal_id;
-		answer->key = row->key;
-		memcpy(answer->fingerprint, row->fingerprint, sizeof answer->fingerprint);
-		enum lu_error error = answer_decode(a->arena, row, reservation, checkout, &answer->verdict);
-		if (error)
-			answer->verdict = (struct verdict){.error = error, .replayed = true};
-	}
-	return LU_OK;
 }
 
 /* --- 4 decide ---------------------------------------------------------------------------------------------------------- */
@@ -525,7 +248,7 @@ static struct marks marks_of(struct attempt *a)
 
 /* Redis could not be had or is not the one the epoch was opened on: nobody may serve its hits any more before a write
  * is answered. With the transaction rolled back (or committed), waits until the epoch is closed. */
-static enum lu_error close_epoch(struct attempt *a, const char *reason)
+enum lu_error attempt_close_epoch(struct attempt *a, const char *reason)
 {
 	return epoch_wait_closed(a->writer->all->epoch, a->epoch.namespace.data, reason, a->deadline_ns);
 }
@@ -574,7 +297,7 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 			error = take_writes(a);
 		enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
 		if (error || end)
-			return back_out(a, a->key_busy ? key_busy(a) : outcome_of(a->pg));
+			return attempt_back_out(a, a->key_busy ? key_busy(a) : attempt_outcome(a->pg));
 	}
 	a->timing.write = lap(a);
 	if (a->redis && marks->count && intent == CELL_OK)
@@ -582,9 +305,9 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 	int64_t waiting = lap(a);
 	a->timing.intend = a->redis && marks->count ? sending + waiting : 0;
 	if (intent != CELL_OK) {
-		back_out(a, OUTCOME_AGAIN);
-		return close_epoch(a, intent == CELL_FENCED ? "intend was fenced" : "intend failed") ? OUTCOME_RECONNECT
-		                                                                                     : OUTCOME_AGAIN;
+		attempt_back_out(a, OUTCOME_AGAIN);
+		return attempt_close_epoch(a, intent == CELL_FENCED ? "intend was fenced" : "intend failed") ? OUTCOME_RECONNECT
+		                                                                                             : OUTCOME_AGAIN;
 	}
 	if (!anything) {
 		pg_rollback(a->pg, a->deadline_ns);
@@ -593,9 +316,9 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 	SYNC_POINT("intended");
 	bool sent = false;
 	if (pg_commit(a->pg, a->deadline_ns, &sent)) {
-		enum outcome outcome = outcome_of(a->pg);
+		enum outcome outcome = attempt_outcome(a->pg);
 		if (!sent)
-			return back_out(a, outcome);
+			return attempt_back_out(a, outcome);
 		pg_close(a->pg);
 		return OUTCOME_UNKNOWN;
 	}
@@ -645,7 +368,7 @@ static void publish(struct attempt *a, const struct marks *marks)
 	if (reply == CELL_OK)
 		return;
 	/* The sale is durable: from here on it is only ever called done, or unknown. */
-	if (close_epoch(a, reply == CELL_FENCED ? "publish was fenced" : "publish failed"))
+	if (attempt_close_epoch(a, reply == CELL_FENCED ? "publish was fenced" : "publish failed"))
 		for (size_t i = 0; i < a->batch->count; i++)
 			a->batch->operations[i]->verdict = (struct verdict){.error = LU_OUTCOME_UNKNOWN};
 }
@@ -667,32 +390,10 @@ static void answer_all(struct attempt *a)
 
 /* --- the seven steps ---------------------------------------------------------------------------------------------------- */
 
-static enum outcome begin_and_lock(struct attempt *a, struct first_round *round)
-{
-	collect(a);
-	send_begin_and_lock(a);
-	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
-	if (!error)
-		error = take_begin_and_lock(a, round);
-	enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
-	if (error || end)
-		return back_out(a, round->sku_lock_timed_out ? OUTCOME_BLOCKED : outcome_of(a->pg));
-	if (a->epoch.state == EPOCH_CLOSING) {
-		back_out(a, OUTCOME_AGAIN);
-		return close_epoch(a, "closing") ? OUTCOME_RECONNECT : OUTCOME_AGAIN;
-	}
-	if (a->batch->lock == LOCK_SKIP && return_blocked(a, round) != OUTCOME_ANSWERED)
-		return back_out(a, OUTCOME_SINGLY);
-	a->redis = a->epoch.state == EPOCH_OPEN;
-	coherence_init(&a->coherence, a->writer->redis, a->epoch.namespace);
-	return OUTCOME_ANSWERED;
-}
-
 static enum outcome decide_all(struct attempt *a, struct first_round *round)
 {
-	if (read_more_objects(a, round) || decode_answers(a, round) ||
-	    batch_holdings(a->pg, a->arena, a->batch, &a->input, a->deadline_ns))
-		return back_out(a, outcome_of(a->pg));
+	if (attempt_read_objects(a, round) || batch_holdings(a->pg, a->arena, a->batch, &a->input, a->deadline_ns))
+		return attempt_back_out(a, attempt_outcome(a->pg));
 	a->input.arena = a->arena;
 	a->input.operations = a->batch->operations;
 	a->input.operation_count = a->batch->count;
@@ -704,43 +405,13 @@ static enum outcome decide_all(struct attempt *a, struct first_round *round)
 			return OUTCOME_ANSWERED;
 		case DECISION_NEEDS_HOLDS:
 			if (look_up_holds(a))
-				return back_out(a, outcome_of(a->pg));
+				return attempt_back_out(a, attempt_outcome(a->pg));
 			break;
 		case DECISION_NEEDS_LOCKS:
 			lock_more(a);
-			return back_out(a, OUTCOME_AGAIN);
+			return attempt_back_out(a, OUTCOME_AGAIN);
 		}
 	}
-}
-
-/* Holds nothing but the wait: had the batch its other rows meanwhile, everybody would wait with it. So the lock is
- * had, let go, and asked for again with the rest, in id order (I3). */
-enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns)
-{
-	struct writer *writer = batch->writer;
-	arena_reset(&writer->arena);
-	struct attempt a = {.batch = batch,
-	                    .writer = writer,
-	                    .pg = writer->pg,
-	                    .arena = &writer->arena,
-	                    .deadline_ns = deadline_ns};
-	if (pg_connect(a.pg, deadline_ns))
-		return OUTCOME_RECONNECT;
-	struct locked_sku *skus;
-	size_t count;
-	bool timed_out = false;
-	tx_begin_send(a.pg);
-	tx_lock_timeout_send(a.pg, a.arena, writer->all->config->statement_timeout_ms * 3 / 4);
-	sku_lock_send(a.pg, a.arena, &batch->operations[0]->blocked_sku, 1, SKU_LOCK_WAIT);
-	enum lu_error error = pg_pipe_send(a.pg, deadline_ns);
-	if (!error)
-		error = tx_begin_take(a.pg, deadline_ns);
-	if (!error)
-		error = tx_lock_timeout_take(a.pg, deadline_ns);
-	if (!error && (error = sku_lock_take(a.pg, deadline_ns, a.arena, &skus, &count)))
-		timed_out = !strcmp(pg_error(a.pg)->sqlstate, "55P03");
-	enum lu_error end = pg_pipe_end(a.pg, deadline_ns);
-	return back_out(&a, timed_out ? OUTCOME_BLOCKED : error || end ? outcome_of(a.pg) : OUTCOME_ANSWERED);
 }
 
 enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
@@ -759,9 +430,9 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 	if (pg_connect(a.pg, deadline_ns))
 		return OUTCOME_RECONNECT;
 	struct first_round round = {0};
-	enum outcome outcome = begin_and_lock(&a, &round);
+	enum outcome outcome = attempt_begin_and_lock(&a, &round);
 	if (outcome == OUTCOME_ANSWERED && batch->count == 0)
-		return back_out(&a, OUTCOME_ANSWERED); /* all were blocked and went back to the queue */
+		return attempt_back_out(&a, OUTCOME_ANSWERED); /* all were blocked and went back to the queue */
 	SYNC_POINT("locked");
 	a.timing.lock = lap(&a);
 	if (outcome == OUTCOME_ANSWERED)
