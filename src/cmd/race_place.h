@@ -15,6 +15,9 @@
 bool race_scratch_open(struct race *race) LU_MUST_CHECK;
 /* Drops it; accepts one that was never opened. What cannot be dropped is said on stderr, with the statement that does it. */
 void race_scratch_close(struct race *race);
+/* For what is dropped: a session that was lost, known or not, is had anew, and the statement tried once more. False:
+ * pg_error(race->scratch.owner); if it is connected, the server has refused. */
+bool race_scratch_command(struct race *race, const char *sql) LU_MUST_CHECK;
 /* Empty tables `stock` and `sale` in place of those there were: `skus` rows with `units` each. checked: with the
  * constraints of the strategy `constraint`. once: for one unit a customer. */
 bool race_scratch_stock(struct race *race, int64_t skus, int64_t units, bool checked, bool once) LU_MUST_CHECK;

@@ -1,8 +1,9 @@
 /* The scratch schema of a race.
  *
  * Happy path: a session that stays, an advisory lock by the schema's name, CREATE SCHEMA; at the end DROP SCHEMA.
- * Failure modes: a process that is killed leaves its schema, but not its lock: the next race sees by that that nobody is
- * there any more, and names what there is to drop. It drops nothing of others by itself.
+ * Failure modes: a session that is lost drops nothing: it is had anew at the end. A process that is killed leaves its
+ * schema, but not its lock: the next race sees by that that nobody is there any more, and names what there is to drop. It
+ * drops nothing of others by itself.
  */
 #include <stdio.h>
 #include <string.h>
@@ -86,14 +87,26 @@ bool race_scratch_open(struct race *race)
 	return true;
 }
 
+bool race_scratch_command(struct race *race, const char *sql)
+{
+	struct pg *owner = race->scratch.owner;
+	for (int attempt = 0; attempt < 2; attempt++) {
+		if (cmd_connect_until(owner, deadline_in_ms(CONNECT_MS)))
+			return false;
+		if (!pg_command(owner, sql, deadline_in_ms(ANSWER_MS)))
+			return true;
+		if (pg_connected(owner))
+			return false;
+	}
+	return false;
+}
+
 void race_scratch_close(struct race *race)
 {
 	struct race_scratch *scratch = &race->scratch;
 	char sql[100];
 	snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE", scratch->schema);
-	/* The session may have been lost: what was to be dropped is still there. */
-	if (*scratch->schema && (cmd_connect_until(scratch->owner, deadline_in_ms(CONNECT_MS)) ||
-	                         pg_command(scratch->owner, sql, deadline_in_ms(ANSWER_MS))))
+	if (*scratch->schema && !race_scratch_command(race, sql))
 		fprintf(stderr, "lastunit race: %s; the scratch schema is left: %s;\n", pg_error(scratch->owner)->message, sql);
 	pg_free(scratch->owner);
 	*scratch = (struct race_scratch){0};

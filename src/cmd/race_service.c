@@ -294,11 +294,13 @@ void race_service_close(struct race *race)
 		return;
 	drop_cells(race);
 	snprintf(sql, sizeof sql, "DROP DATABASE IF EXISTS %s WITH (FORCE)", service->database);
-	if (cmd_connect_until(race->scratch.owner, deadline_in_ms(CALL_MS)) || !owner_command(race, sql))
+	if (!race_scratch_command(race, sql))
 		fprintf(stderr, "lastunit race: %s; the scratch database is left: %s;\n",
 		        pg_error(race->scratch.owner)->message, sql);
 	/* A refusal says that another database has taken to it since. */
-	if (service->made_role)
-		(void)owner_command(race, "DROP ROLE IF EXISTS lastunit_service");
+	if (service->made_role && !race_scratch_command(race, "DROP ROLE IF EXISTS lastunit_service") &&
+	    !pg_connected(race->scratch.owner))
+		fprintf(stderr, "lastunit race: %s; a role is left: DROP ROLE lastunit_service;\n",
+		        pg_error(race->scratch.owner)->message);
 	*service->database = '\0';
 }

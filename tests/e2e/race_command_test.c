@@ -191,6 +191,19 @@ static void a_signal_ends_it_and_nothing_is_left(void **state)
 	assert_string_equal(leftovers(), "0");
 }
 
+/* The session that made everything is lost, and does not know it yet when it is to drop everything. */
+static void after_a_restart_of_postgresql_nothing_is_left(void **state)
+{
+	struct command command = start_long_race();
+	pg_server_restart(&pg, PG_SERVER_FAST);
+	kill(command.pid, SIGINT); /* ours may have outlived it, and would go on */
+	command_wait(&command);
+	if ((command.exit_code != 3 && command.exit_code != 1) || strstr(command.err, " left: "))
+		fail_msg("exit code %d\n%s%s", command.exit_code, command.out, command.err);
+	command_done(&command);
+	assert_string_equal(leftovers(), "0");
+}
+
 static void what_a_killed_race_has_left_is_named_by_the_next(void **state)
 {
 	struct command command = start_long_race();
@@ -333,6 +346,7 @@ int main(void)
 		cmocka_unit_test(the_controls_fail_the_strategies_hold_and_nothing_is_left),
 		cmocka_unit_test(the_controls_fail_under_load_each_in_its_own_way),
 		cmocka_unit_test(a_signal_ends_it_and_nothing_is_left),
+		cmocka_unit_test(after_a_restart_of_postgresql_nothing_is_left),
 		cmocka_unit_test(what_a_killed_race_has_left_is_named_by_the_next),
 		cmocka_unit_test(who_may_not_create_databases_races_the_textbook_alone_and_is_told),
 		cmocka_unit_test(a_service_that_runs_is_raced_on_skus_that_keep_no_stock),
