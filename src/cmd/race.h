@@ -55,7 +55,6 @@ struct race_service {
 	char why_not[512]; /* a sentence, when it is not there; "": nobody asked for it */
 	bool refused;      /* it does not take --key */
 	bool own;          /* a child of ours on a scratch database, on redis_url if one was given */
-	bool made_role;    /* own: the role lastunit_service was not there before */
 	pid_t pid;         /* own: of the child; 0: none */
 	char url[300], key[201];
 	char database[40];       /* own: the scratch database */

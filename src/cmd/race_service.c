@@ -1,7 +1,7 @@
 /* The `lastunit serve` that is raced against.
  *
  * Happy path: a scratch database on the user's server, migrated, with a key; the same binary as a child on it, on a free
- * port; at the end the child is ended, its cells and the database are dropped, and the role, if there was none before.
+ * port; at the end the child is ended, its cells and the database are dropped, and the role, if a race made it.
  * Failure modes: who may not create databases (or the role, or the extensions) races without ours and is told why; a
  * service that was given by --url and does not answer is a failure.
  */
@@ -31,6 +31,8 @@
 #define READY_MS 20000
 #define END_MS 15000
 #define UNLINK_MS 5000
+#define ROLE_MARK "made by `lastunit race`, which drops it when no database needs it"
+#define ROLE_LOCK "hashtextextended('lastunit race: role', 0)"
 
 extern char **environ;
 
@@ -75,9 +77,26 @@ static bool role_exists(struct race *race)
 {
 	PGresult *result = NULL;
 	bool there = pg_query(race->scratch.owner, &has_role, NULL, deadline_in_ms(ANSWER_MS), &result) != LU_OK ||
-	             pg_get_bool(result, 0, 0); /* not known: then it is not ours to drop */
+	             pg_get_bool(result, 0, 0); /* not known: then it is not ours */
 	pg_clear(&result);
 	return there;
+}
+
+/* A role is the whole server's: whoever else races by then needs it as well. So it is marked, and the last to leave drops
+ * it; as long as a database depends on it, the server refuses. The lock keeps one race from dropping it between another's
+ * look and its migration. */
+static void drop_marked_role(struct race *race)
+{
+	static const char drop[] = "SELECT pg_advisory_xact_lock(" ROLE_LOCK
+							   ");"
+							   "DO $$ BEGIN"
+							   " IF shobj_description(to_regrole('lastunit_service'), 'pg_authid') = '" ROLE_MARK
+							   "'"
+							   " THEN DROP ROLE lastunit_service; END IF;"
+							   " EXCEPTION WHEN dependent_objects_still_exist THEN NULL; END $$";
+	if (!race_scratch_command(race, drop))
+		fprintf(stderr, "lastunit race: %s; a role may be left: DROP ROLE lastunit_service;\n",
+		        pg_error(race->scratch.owner)->message);
 }
 
 static struct pg *connect_scratch(struct race *race)
@@ -117,14 +136,21 @@ static bool create_database(struct race *race)
 	if (!url_of_database(race->options.database_url, race->scratch.schema, service->database_url,
 	                     sizeof service->database_url))
 		return cmd_refuse(service->why_not, "--database-url is too long");
-	service->made_role = !role_exists(race);
 	snprintf(sql, sizeof sql, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'",
 	         race->scratch.schema);
 	if (!owner_command(race, sql))
 		return cmd_refuse(service->why_not, "cannot create a scratch database for it: %s",
 		                  pg_error(race->scratch.owner)->message);
 	memcpy(service->database, race->scratch.schema, sizeof service->database);
-	return migrate(race);
+	if (!owner_command(race, "SELECT pg_advisory_lock(" ROLE_LOCK ")"))
+		return cmd_refuse(service->why_not, "cannot lock the role: %s", pg_error(race->scratch.owner)->message);
+	bool there = role_exists(race);
+	bool done = migrate(race);
+	/* Without a role to mark there is nothing to drop. */
+	if (!there)
+		(void)owner_command(race, "COMMENT ON ROLE lastunit_service IS '" ROLE_MARK "'");
+	(void)owner_command(race, "SELECT pg_advisory_unlock(" ROLE_LOCK ")");
+	return done;
 }
 
 /* --- the child -------------------------------------------------------------------------------------------------------- */
@@ -297,10 +323,6 @@ void race_service_close(struct race *race)
 	if (!race_scratch_command(race, sql))
 		fprintf(stderr, "lastunit race: %s; the scratch database is left: %s;\n",
 		        pg_error(race->scratch.owner)->message, sql);
-	/* A refusal says that another database has taken to it since. */
-	if (service->made_role && !race_scratch_command(race, "DROP ROLE IF EXISTS lastunit_service") &&
-	    !pg_connected(race->scratch.owner))
-		fprintf(stderr, "lastunit race: %s; a role is left: DROP ROLE lastunit_service;\n",
-		        pg_error(race->scratch.owner)->message);
+	drop_marked_role(race);
 	*service->database = '\0';
 }

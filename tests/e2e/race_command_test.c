@@ -165,23 +165,28 @@ static void the_controls_fail_under_load_each_in_its_own_way(void **state)
 
 /* --- ends ----------------------------------------------------------------------------------------------------------------- */
 
-static struct command start_long_race(void)
+/* races: that are at work then, this one included. */
+static struct command start_long_race(int races)
 {
 	struct command command = command_start((const char *[]){"race", "--no-caches", "--no-timeline", "--buyers", "4",
 	                                                        "--run-ms", "60000", "--strategy", "lastunit", "--workload",
 	                                                        "hot", NULL},
 	                                       variables);
 	/* The scratch database is there, and the child at work on it. */
-	const char *sessions = "SELECT count(*) > 4 FROM pg_stat_activity WHERE datname LIKE 'lastunit_race_%'";
-	for (int i = 0; i < WAITS && strcmp(pg_server_ask(pg.url, sessions), "t") != 0; i++)
+	char databases[12];
+	snprintf(databases, sizeof databases, "%d", races);
+	const char *at_work =
+		"SELECT count(*) FROM (SELECT FROM pg_stat_activity WHERE datname LIKE 'lastunit_race_%'"
+		" GROUP BY datname HAVING count(*) > 4) busy";
+	for (int i = 0; i < WAITS && strcmp(pg_server_ask(pg.url, at_work), databases) != 0; i++)
 		usleep(10000);
-	assert_string_equal(pg_server_ask(pg.url, sessions), "t");
+	assert_string_equal(pg_server_ask(pg.url, at_work), databases);
 	return command;
 }
 
 static void a_signal_ends_it_and_nothing_is_left(void **state)
 {
-	struct command command = start_long_race();
+	struct command command = start_long_race(1);
 	kill(command.pid, SIGINT);
 	command_wait(&command);
 	assert_int_equal(command.exit_code, 1);
@@ -194,7 +199,7 @@ static void a_signal_ends_it_and_nothing_is_left(void **state)
 /* The session that made everything is lost, and does not know it yet when it is to drop everything. */
 static void after_a_restart_of_postgresql_nothing_is_left(void **state)
 {
-	struct command command = start_long_race();
+	struct command command = start_long_race(1);
 	pg_server_restart(&pg, PG_SERVER_FAST);
 	kill(command.pid, SIGINT); /* ours may have outlived it, and would go on */
 	command_wait(&command);
@@ -204,9 +209,31 @@ static void after_a_restart_of_postgresql_nothing_is_left(void **state)
 	assert_string_equal(leftovers(), "0");
 }
 
+static void the_last_of_two_races_drops_the_role_that_the_first_made(void **state)
+{
+	struct command first = start_long_race(1), second = start_long_race(2);
+	kill(first.pid, SIGINT);
+	command_wait(&first);
+	assert_null(strstr(first.err, " left: "));
+	assert_string_equal(pg_server_ask(pg.url, "SELECT count(*) FROM pg_roles WHERE rolname = 'lastunit_service'"), "1");
+	kill(second.pid, SIGINT);
+	command_wait(&second);
+	assert_string_equal(leftovers(), "0");
+	/* Somebody else's, who has no database yet, is not theirs. */
+	pg_server_ask(pg.url, "CREATE ROLE lastunit_service NOLOGIN");
+	struct command third = start_long_race(1);
+	kill(third.pid, SIGINT);
+	command_wait(&third);
+	assert_string_equal(leftovers(), "1");
+	pg_server_ask(pg.url, "DROP ROLE lastunit_service");
+	command_done(&first);
+	command_done(&second);
+	command_done(&third);
+}
+
 static void what_a_killed_race_has_left_is_named_by_the_next(void **state)
 {
-	struct command command = start_long_race();
+	struct command command = start_long_race(1);
 	char sql[200];
 	kill(command.pid, SIGKILL);
 	command_wait(&command);
@@ -224,7 +251,7 @@ static void what_a_killed_race_has_left_is_named_by_the_next(void **state)
 	                       " FROM pg_namespace WHERE nspname LIKE 'lastunit_race_%'"));
 	assert_true(*sql != '\0');
 	/* One that runs beside it is not called dead. */
-	struct command beside = start_long_race();
+	struct command beside = start_long_race(1);
 	struct command next = RACE("--no-caches", "--buyers", "1", "--run-ms", "10", "--strategy", "atomic", "--workload",
 	                           "hot");
 	kill(beside.pid, SIGTERM);
@@ -347,6 +374,7 @@ int main(void)
 		cmocka_unit_test(the_controls_fail_under_load_each_in_its_own_way),
 		cmocka_unit_test(a_signal_ends_it_and_nothing_is_left),
 		cmocka_unit_test(after_a_restart_of_postgresql_nothing_is_left),
+		cmocka_unit_test(the_last_of_two_races_drops_the_role_that_the_first_made),
 		cmocka_unit_test(what_a_killed_race_has_left_is_named_by_the_next),
 		cmocka_unit_test(who_may_not_create_databases_races_the_textbook_alone_and_is_told),
 		cmocka_unit_test(a_service_that_runs_is_raced_on_skus_that_keep_no_stock),
