@@ -167,7 +167,7 @@ struct race {
 	char why[512];      /* why a part could not go on */
 };
 
-/* SIGINT or SIGTERM came: every loop ends soon, and what was made is dropped. */
+/* SIGINT, SIGTERM or SIGHUP came: every loop ends soon, and what was made is dropped. */
 bool race_stopping(void);
 
 /* A session of its own in the scratch schema (search_path; READ COMMITTED unless BEGIN says otherwise), deadlined like all

@@ -17,6 +17,7 @@
 #include "cmd/race.h"
 
 #define CACHE_TTL_MS 200
+#define CACHE_NO_TTL_MS 600000 /* of keys that live without one: longer than a load, but not for ever */
 #define CACHE_COPIES 2
 #define CACHE_CHANNELS 2
 #define CACHE_SKU_BYTES 96
@@ -65,7 +66,7 @@ bool cache_copy_feed(struct cache_client *client, int copy);
 bool cache_copy_look(struct cache_client *client, int copy, struct cache_figure *ret_figure);
 
 bool cache_entry_get(struct cache_client *client, bool *ret_found, struct cache_figure *ret_figure);
-/* ttl_ms 0: none. */
+/* ttl_ms 0: none, as far as the race can see (CACHE_NO_TTL_MS). A race that is killed removes no key. */
 bool cache_entry_set(struct cache_client *client, struct cache_figure figure, int64_t ttl_ms);
 bool cache_entry_delete(struct cache_client *client);
 

@@ -200,8 +200,9 @@ bool cache_entry_set(struct cache_client *client, struct cache_figure figure, in
 	const struct text argv[] = {TEXT("SET"), key,
 	                            arena_printf(&client->arena, "%lld %lld", (long long)figure.left,
 	                                         (long long)figure.version),
-	                            TEXT("PX"), arena_printf(&client->arena, "%lld", (long long)ttl_ms)};
-	return call(client, ttl_ms ? 5 : 3, argv, &reply);
+	                            TEXT("PX"),
+	                            arena_printf(&client->arena, "%lld", (long long)(ttl_ms ? ttl_ms : CACHE_NO_TTL_MS))};
+	return call(client, 5, argv, &reply);
 }
 
 bool cache_entry_delete(struct cache_client *client)
@@ -214,9 +215,9 @@ bool cache_counter_put(struct cache_client *client, int channel)
 {
 	redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
 	struct text key = key_of(client, channel);
-	return call(client, 3,
-	            (struct text[]){TEXT("SET"), key,
-	                            arena_printf(&client->arena, "%lld", (long long)client->bench->units)},
+	return call(client, 5,
+	            (struct text[]){TEXT("SET"), key, arena_printf(&client->arena, "%lld", (long long)client->bench->units),
+	                            TEXT("PX"), arena_printf(&client->arena, "%d", CACHE_NO_TTL_MS)},
 	            &reply);
 }
 

@@ -31,6 +31,9 @@
 #define READY_MS 20000
 #define END_MS 15000
 #define UNLINK_MS 5000
+#define OPEN_MS 5000
+#define OPEN_LOOK_MS 20
+#define GUARD_MS "86400000" /* a day */
 #define ROLE_MARK "made by `lastunit race`, which drops it when no database needs it"
 #define ROLE_LOCK "hashtextextended('lastunit race: role', 0)"
 
@@ -238,27 +241,64 @@ static void end_child(struct race *race)
 	}
 }
 
-/* The cells of the scratch database would stay in Redis until their TTL, the guard for ever. */
+static bool namespace_get(struct pg *pg, struct arena *arena, struct text *ret_namespace)
+{
+	PGresult *result __attribute__((cleanup(pg_clear))) = NULL;
+	if (pg_query(pg, &namespace_of, NULL, deadline_in_ms(ANSWER_MS), &result) || PQntuples(result) != 1)
+		return false;
+	*ret_namespace = pg_get_text(result, 0, 0, arena);
+	return ret_namespace->size > 0;
+}
+
+/* The guard has no TTL, and a race that is killed removes nothing: it gets one that no race outlives. If it ended before,
+ * the child would open its cache anew. Not had in time: then the cache is closed, and may stay so. */
+static void limit_guard(struct race *race)
+{
+	struct redis_address address;
+	const char *why;
+	if (!*race->options.redis_url || !redis_address_parse(race->options.redis_url, &address, &why))
+		return;
+	struct arena arena;
+	struct pg *pg = connect_scratch(race);
+	struct redis *redis = redis_new(&address);
+	int64_t deadline_ns = deadline_in_ms(OPEN_MS);
+	bool limited = false;
+	arena_init(&arena, 0);
+	while (pg && !limited && deadline_left_ms(deadline_ns) && !race_stopping()) {
+		redisReply *reply __attribute__((cleanup(redis_reply_done))) = NULL;
+		struct text namespace;
+		arena_reset(&arena);
+		if (namespace_get(pg, &arena, &namespace) && !redis_connect(redis, deadline_ns) &&
+		    !redis_call(redis, 3, (struct text[]){TEXT("PEXPIRE"), cell_guard_key(&arena, namespace), TEXT(GUARD_MS)},
+		                deadline_ns, &reply))
+			limited = reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+		if (!limited)
+			clock_sleep_until(deadline_in_ms(OPEN_LOOK_MS));
+	}
+	arena_done(&arena);
+	redis_free(redis);
+	pg_free(pg);
+}
+
+/* The cells of the scratch database would stay in Redis until their TTL. */
 static void drop_cells(struct race *race)
 {
 	struct redis_address address;
 	const char *why;
-	PGresult *result = NULL;
+	struct text namespace;
 	struct arena arena;
 	if (!*race->options.redis_url || !redis_address_parse(race->options.redis_url, &address, &why))
 		return;
 	struct pg *pg = connect_scratch(race);
 	struct redis *redis = redis_new(&address);
 	arena_init(&arena, 0);
-	if (pg && !pg_query(pg, &namespace_of, NULL, deadline_in_ms(ANSWER_MS), &result) && PQntuples(result) == 1) {
-		struct text namespace = pg_get_text(result, 0, 0, &arena);
+	if (pg && namespace_get(pg, &arena, &namespace)) {
 		int64_t deadline_ns = deadline_in_ms(UNLINK_MS);
 		/* In steps; what does not go now ends with its TTL. */
-		while (namespace.size && deadline_left_ms(deadline_ns) &&
+		while (deadline_left_ms(deadline_ns) &&
 		       cell_namespace_unlink(redis, namespace, deadline_ns) == LU_DEADLINE_EXCEEDED)
 			;
 	}
-	pg_clear(&result);
 	arena_done(&arena);
 	redis_free(redis);
 	pg_free(pg);
@@ -299,6 +339,8 @@ bool race_service_open(struct race *race)
 		service->there = false;
 		snprintf(service->why_not, sizeof service->why_not, "%s", race->why);
 	}
+	if (service->there)
+		limit_guard(race);
 	if (!service->there && strcmp(race->options.strategy, "lastunit") == 0)
 		return cmd_refuse(race->why, "%s", service->why_not);
 	return true;

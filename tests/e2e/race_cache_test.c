@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@ static struct pg_server pg;
 static struct redis_server redis;
 static char database[300], cache[300];
 static char directory[] = "/tmp/race-cache-XXXXXX";
+
+#define WAITS 6000 /* of 10 ms */
 
 /* As short as it can be: one strategy that is right, one buyer, little time. */
 #define SHORT "--strategy", "lastunit", "--workload", "hot", "--buyers", "1", "--run-ms", "400", "--json"
@@ -216,6 +219,58 @@ static void a_service_that_runs_is_raced_too(void **state)
 	assert_int_equal(service_stop(&service), 0);
 }
 
+static char *asked_redis(const char *line)
+{
+	char *answer = redis_server_command(&redis, line);
+	assert_non_null(answer);
+	return answer;
+}
+
+/* All that are there, and those of them without a TTL. */
+static void count_keys(size_t *ret_keys, size_t *ret_for_ever)
+{
+	char *keys = asked_redis("KEYS *"), *save = NULL;
+	*ret_keys = *ret_for_ever = 0;
+	for (char *key = strtok_r(keys, "\n", &save); key; key = strtok_r(NULL, "\n", &save)) {
+		char line[300];
+		snprintf(line, sizeof line, "TTL %s", key);
+		char *ttl = asked_redis(line);
+		*ret_keys += 1;
+		if (strcmp(ttl, "-1") == 0) {
+			*ret_for_ever += 1;
+			print_error("%s has no TTL\n", key);
+		}
+		free(ttl);
+	}
+	free(keys);
+}
+
+/* The last kind of control has put its counters: the keys of all the others lie there, too. */
+static void a_race_that_is_killed_leaves_no_key_for_ever(void **state)
+{
+	size_t keys, for_ever;
+	bool counted = false;
+	struct command command = command_start((const char *[]){"race", "--strategy", "atomic", "--workload", "hot",
+	                                                        "--buyers", "1", "--run-ms", "1000", "--no-timeline", NULL},
+	                                       (const char *[]){database, cache, NULL});
+	for (int i = 0; i < WAITS && !counted; i++) {
+		char *found = asked_redis("KEYS *channel-counter-many:1");
+		counted = *found != '\0';
+		free(found);
+		usleep(counted ? 0 : 10000);
+	}
+	kill(command.pid, SIGKILL);
+	command_wait(&command);
+	command_done(&command);
+	assert_true(counted);
+	char *guards = asked_redis("KEYS lu:*!open");
+	assert_true(*guards != '\0');
+	free(guards);
+	count_keys(&keys, &for_ever);
+	assert_true(keys > 4);
+	assert_int_equal(for_ever, 0);
+}
+
 static int start(void **state)
 {
 	pg_server_start(&pg, NULL);
@@ -240,6 +295,7 @@ int main(void)
 		cmocka_unit_test(without_redis_no_cache_is_raced_and_says_so),
 		cmocka_unit_test(what_would_fail_at_the_end_fails_at_the_beginning),
 		cmocka_unit_test(a_service_that_runs_is_raced_too),
+		cmocka_unit_test(a_race_that_is_killed_leaves_no_key_for_ever), /* the last: its database stays */
 	};
 	return cmocka_run_group_tests(tests, start, end);
 }

@@ -186,14 +186,19 @@ static struct command start_long_race(int races)
 
 static void a_signal_ends_it_and_nothing_is_left(void **state)
 {
-	struct command command = start_long_race(1);
-	kill(command.pid, SIGINT);
-	command_wait(&command);
-	assert_int_equal(command.exit_code, 1);
-	assert_non_null(strstr(command.err, "stopped by signal 2"));
-	assert_string_equal(command.out, "");
-	command_done(&command);
-	assert_string_equal(leftovers(), "0");
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		char sentence[40];
+		struct command command = start_long_race(1);
+		kill(command.pid, signals[i]);
+		command_wait(&command);
+		assert_int_equal(command.exit_code, 1);
+		snprintf(sentence, sizeof sentence, "stopped by signal %d", signals[i]);
+		assert_non_null(strstr(command.err, sentence));
+		assert_string_equal(command.out, "");
+		command_done(&command);
+		assert_string_equal(leftovers(), "0");
+	}
 }
 
 /* The session that made everything is lost, and does not know it yet when it is to drop everything. */
