@@ -17,6 +17,7 @@
 #include "store/pg.h"
 
 #define STEP_MS 2000
+#define RETRY_MS 100
 #define BUYERS 2
 
 struct naive {
@@ -26,11 +27,17 @@ struct naive {
 	struct pg *buyers[BUYERS];
 	int64_t seen[BUYERS], on_hand;
 	int sold;
+	bool asked_for; /* the schema was, so it may be there */
 };
 
 static bool tell(struct pg *pg, const char *sql)
 {
 	return !pg_command(pg, sql, deadline_in_ms(STEP_MS));
+}
+
+static struct pg *session(const struct naive *naive)
+{
+	return pg_new(&(struct pg_options){.url = naive->url, .application_name = "lastunit page"});
 }
 
 static bool look(struct pg *pg, int64_t *ret_on_hand)
@@ -49,11 +56,12 @@ static bool open_sessions(struct naive *naive)
 	char sql[200];
 	snprintf(sql, sizeof sql, "SET search_path TO %s", naive->schema);
 	for (int i = 0; i < BUYERS; i++) {
-		naive->buyers[i] = pg_new(&(struct pg_options){.url = naive->url, .application_name = "lastunit page"});
+		naive->buyers[i] = session(naive);
 		if (pg_connect(naive->buyers[i], deadline_in_ms(STEP_MS)) || !tell(naive->buyers[i], sql))
 			return false;
 	}
 	snprintf(sql, sizeof sql, "CREATE SCHEMA %s", naive->schema);
+	naive->asked_for = true;
 	return tell(naive->buyers[0], sql) && tell(naive->buyers[0], "CREATE TABLE stock (on_hand bigint NOT NULL)") &&
 	       tell(naive->buyers[0], "INSERT INTO stock VALUES (1)");
 }
@@ -71,18 +79,35 @@ static bool buyer_buys(struct naive *naive, int buyer)
 	       tell(naive->buyers[buyer], "COMMIT");
 }
 
+/* A session that was lost has left the schema: it is dropped in another one, as soon as there is one. */
+static bool drop_schema(struct naive *naive)
+{
+	char drop[80];
+	snprintf(drop, sizeof drop, "DROP SCHEMA IF EXISTS %s CASCADE", naive->schema);
+	pg_rollback(naive->buyers[0], deadline_in_ms(STEP_MS));
+	if (tell(naive->buyers[0], drop))
+		return true;
+	if (pg_connected(naive->buyers[0]))
+		return false;
+	pg_free(naive->buyers[0]);
+	naive->buyers[0] = session(naive);
+	int64_t deadline_ns = deadline_in_ms(STEP_MS);
+	while (pg_connect(naive->buyers[0], deadline_ns)) {
+		if (!deadline_left_ms(deadline_ns))
+			return false;
+		clock_sleep_until(deadline_in_ms(RETRY_MS));
+	}
+	return tell(naive->buyers[0], drop);
+}
+
 static enum lu_error play(struct query *query, struct pg *pg)
 {
 	struct naive *naive = (struct naive *)query; /* its first member's first member */
-	char drop[80];
 	bool played = open_sessions(naive) && buyer_looks(naive, 0) && buyer_looks(naive, 1) && buyer_buys(naive, 0) &&
 	              buyer_buys(naive, 1) && look(naive->buyers[0], &naive->on_hand);
 	pg_free(naive->buyers[1]); /* it may have a lock on what is dropped */
-	if (naive->buyers[0]) {
-		pg_rollback(naive->buyers[0], deadline_in_ms(STEP_MS));
-		snprintf(drop, sizeof drop, "DROP SCHEMA IF EXISTS %s CASCADE", naive->schema);
-		played = tell(naive->buyers[0], drop) && played;
-	}
+	if (naive->asked_for)
+		played = drop_schema(naive) && played;
 	pg_free(naive->buyers[0]);
 	return played ? LU_OK : LU_DATABASE_UNAVAILABLE;
 }

@@ -163,6 +163,21 @@ static void the_naive_control_oversells_and_leaves_nothing(void **state)
 	assert_string_equal(pg_server_ask(shop.database_url, left), "0");
 }
 
+/* The server ends the session that has made the schema, when it makes the table. */
+static void a_naive_control_whose_session_dies_leaves_nothing_either(void **state)
+{
+	pg_server_ask(shop.database_url,
+	              "CREATE FUNCTION public.end_page() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN"
+	              " IF current_setting('application_name') = 'lastunit page' THEN"
+	              " PERFORM pg_terminate_backend(pg_backend_pid()); END IF; END $$;"
+	              "CREATE EVENT TRIGGER end_page ON ddl_command_start WHEN TAG IN ('CREATE TABLE')"
+	              " EXECUTE FUNCTION public.end_page()");
+	shop_expect(NULL, "POST", "/page-naive", own_origin(), NULL, 503);
+	pg_server_ask(shop.database_url, "DROP EVENT TRIGGER end_page; DROP FUNCTION public.end_page()");
+	const char *left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'lastunit_race%'";
+	assert_string_equal(pg_server_ask(shop.database_url, left), "0");
+}
+
 /* --- where the time went ---------------------------------------------------------------------------------------------- */
 
 static const char *const steps[] = {"queue;dur=",  "lock;dur=",   "decide;dur=", "write;dur=",
@@ -313,6 +328,7 @@ int main(void)
 		cmocka_unit_test(keys_are_given_to_the_page_of_this_machine_alone),
 		cmocka_unit_test(serve_gives_no_keys_and_breaks_nothing),
 		cmocka_unit_test(the_naive_control_oversells_and_leaves_nothing),
+		cmocka_unit_test(a_naive_control_whose_session_dies_leaves_nothing_either),
 		cmocka_unit_test_teardown(redis_is_broken_and_comes_back, shop_audit),
 		cmocka_unit_test(an_answer_says_where_its_time_went),
 		cmocka_unit_test(a_channels_answer_says_it_too),
