@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cache/redis.h"
 #include "cmd/race_figure.h"
+#include "cmd/race_file.h"
 #include "cmd/race_place.h"
 #include "cmd/race_workload.h"
 
@@ -39,7 +40,7 @@ static const struct manual manual = {
 		"  set -a; . .lastunit/dev.env; set +a; lastunit race --buyers 8 --run-ms 300 --json\n",
 	.exit_codes =
 		"  0  every strategy that must hold has held, if any was raced, and the controls have failed in the timeline\n"
-		"  1  one has not, or the race was stopped by a signal\n"
+		"  1  one has not, the race was stopped by a signal, or what it found could not be written\n"
 		"  2  wrong usage or configuration\n"
 		"  3  PostgreSQL, Redis or the service cannot be reached, or was lost\n",
 };
@@ -92,11 +93,9 @@ static int check_reachable(const struct race_options *options)
 {
 	struct redis_address address;
 	const char *why;
-	FILE *html = *options->html ? fopen(options->html, "a") : NULL;
-	if (*options->html && !html)
-		return cmd_fail(&manual, EXIT_USAGE, "--html: %s cannot be written: %m", options->html);
-	if (html)
-		fclose(html);
+	char html[512];
+	if (*options->html && !race_file_check(options->html, html))
+		return cmd_fail(&manual, EXIT_USAGE, "--html: %s", html);
 	if (*options->svg && access(options->svg, W_OK | X_OK) != 0)
 		return cmd_fail(&manual, EXIT_USAGE, "--svg: nothing can be written to %s: %m", options->svg);
 	if (!*options->redis_url || !redis_address_parse(options->redis_url, &address, &why))
@@ -129,15 +128,18 @@ static bool run(struct race *race)
 static int report(const struct race *race)
 {
 	char why[512];
+	int code = race_holds(race) ? EXIT_OK : EXIT_FAILED;
 	if (race->options.json)
 		race_json_write(race, stdout);
 	else
 		race_print(race, stdout);
+	if (fflush(stdout) || ferror(stdout))
+		code = cmd_fail(&manual, EXIT_FAILED, "not all could be written to standard output");
 	if (*race->options.html && !race_html_write(race, race->options.html, why))
-		return cmd_fail(&manual, EXIT_FAILED, "%s", why);
+		code = cmd_fail(&manual, EXIT_FAILED, "%s", why);
 	if (*race->options.svg && !race_svg_write(race, race->options.svg, why))
-		return cmd_fail(&manual, EXIT_FAILED, "%s", why);
-	return race_holds(race) ? EXIT_OK : EXIT_FAILED;
+		code = cmd_fail(&manual, EXIT_FAILED, "%s", why);
+	return code;
 }
 
 static int race_all(struct race *race)

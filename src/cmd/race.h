@@ -8,6 +8,7 @@
  *	race_run.c        many buyers on many units, measured and judged
  *	race_caches.c     cache controls;  race_drift.c  holds with and without a TTL
  *	race_print.c      the tables;  race_html.c  the report;  race_json.c  the same for programs
+ *	race_file.c       files, whole or not at all
  *
  * Every part fills its array of struct race and leaves the rest alone. A part returns false when it could not go on (a
  * backend is gone), with a sentence in race->why; that a strategy oversells is a result, not a failure.

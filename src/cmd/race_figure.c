@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "cmd/race_file.h"
 
 size_t race_buyers(const struct race *race, const char *workload, int out[RACE_BUYERS_MAX])
 {
@@ -216,11 +217,7 @@ static bool write_file(const char *directory, const char *name, const struct buf
 {
 	char path[4096];
 	snprintf(path, sizeof path, "%s/%s", directory, name);
-	FILE *file = fopen(path, "w");
-	bool written = file && fwrite(content->data, 1, content->size, file) == content->size;
-	if (file && fclose(file) != 0)
-		written = false;
-	return written || cmd_refuse(why, "%s cannot be written: %m", path);
+	return race_file_write(path, buffer_text(content), why);
 }
 
 bool race_svg_write(const struct race *race, const char *directory, char why[512])

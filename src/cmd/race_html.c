@@ -12,6 +12,7 @@
 #include "base/embed.h"
 #include "base/markup.h"
 #include "base/text.h"
+#include "cmd/race_file.h"
 #include "lastunit/version.h"
 
 void html_text(struct buffer *out, const char *text)
@@ -246,10 +247,7 @@ bool race_html_write(const struct race *race, const char *path, char why[512])
 {
 	struct buffer out = {0};
 	add_all(&out, race);
-	FILE *file = fopen(path, "w");
-	bool written = file && fwrite(out.data, 1, out.size, file) == out.size;
-	if (file && fclose(file) != 0)
-		written = false;
+	bool written = race_file_write(path, buffer_text(&out), why);
 	buffer_done(&out);
-	return written || cmd_refuse(why, "%s cannot be written: %m", path);
+	return written;
 }

@@ -29,6 +29,7 @@
 
 static struct pg_server pg;
 static char database[300];
+static char html[] = "/tmp/race-command-XXXXXX/race.html"; /* of a race that is never over: it is never written */
 static const char *variables[] = {database, NULL};
 
 #define RACE(...) command_run((const char *[]){"race", __VA_ARGS__, NULL}, variables)
@@ -170,7 +171,7 @@ static struct command start_long_race(int races)
 {
 	struct command command = command_start((const char *[]){"race", "--no-caches", "--no-timeline", "--buyers", "4",
 	                                                        "--run-ms", "60000", "--strategy", "lastunit", "--workload",
-	                                                        "hot", NULL},
+	                                                        "hot", "--html", html, NULL},
 	                                       variables);
 	/* The scratch database is there, and the child at work on it. */
 	char databases[12];
@@ -198,6 +199,7 @@ static void a_signal_ends_it_and_nothing_is_left(void **state)
 		assert_string_equal(command.out, "");
 		command_done(&command);
 		assert_string_equal(leftovers(), "0");
+		assert_int_equal(access(html, F_OK), -1);
 	}
 }
 
@@ -273,6 +275,20 @@ static void what_a_killed_race_has_left_is_named_by_the_next(void **state)
 	pg_server_ask(pg.url, sql);
 	pg_server_ask(pg.url, second);
 	pg_server_ask(pg.url, "DROP ROLE lastunit_service");
+	assert_string_equal(leftovers(), "0");
+}
+
+static void a_result_that_nobody_got_is_a_failure(void **state)
+{
+	const char *arguments[] = {"race",       "--no-caches", "--no-timeline", "--buyers", "1",      "--run-ms", "10",
+	                           "--strategy", "atomic",      "--workload",    "hot",      "--json", NULL};
+	for (int i = 0; i < 2; i++) {
+		struct command command = command_run_into("/dev/full", arguments, variables);
+		assert_int_equal(command.exit_code, 1);
+		assert_string_equal(command.err, "lastunit race: not all could be written to standard output\n");
+		command_done(&command);
+		arguments[11] = NULL; /* tables, then */
+	}
 	assert_string_equal(leftovers(), "0");
 }
 
@@ -362,13 +378,18 @@ static int start(void **state)
 {
 	pg_server_start(&pg, NULL);
 	snprintf(database, sizeof database, "LASTUNIT_DATABASE_URL=%s", pg.url);
-	return 0;
+	char *name = strrchr(html, '/');
+	*name = '\0';
+	bool made = mkdtemp(html) != NULL;
+	*name = '/';
+	return !made;
 }
 
 static int end(void **state)
 {
 	pg_server_done(&pg);
-	return 0;
+	*strrchr(html, '/') = '\0';
+	return rmdir(html);
 }
 
 int main(void)
@@ -381,6 +402,7 @@ int main(void)
 		cmocka_unit_test(after_a_restart_of_postgresql_nothing_is_left),
 		cmocka_unit_test(the_last_of_two_races_drops_the_role_that_the_first_made),
 		cmocka_unit_test(what_a_killed_race_has_left_is_named_by_the_next),
+		cmocka_unit_test(a_result_that_nobody_got_is_a_failure),
 		cmocka_unit_test(who_may_not_create_databases_races_the_textbook_alone_and_is_told),
 		cmocka_unit_test(a_service_that_runs_is_raced_on_skus_that_keep_no_stock),
 	};

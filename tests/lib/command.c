@@ -66,7 +66,8 @@ static void set_environment(const char *const *variables)
 		putenv((char *)(unsigned long)*variables);
 }
 
-struct command command_start(const char *const *arguments, const char *const *variables)
+/* into: standard output; NULL: it is kept. */
+static struct command start(const char *into, const char *const *arguments, const char *const *variables)
 {
 	char binary[4096];
 	find_binary(binary);
@@ -86,11 +87,16 @@ struct command command_start(const char *const *arguments, const char *const *va
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(127);
-	dup2(command.out_fd, STDOUT_FILENO);
+	dup2(into ? open(into, O_WRONLY) : command.out_fd, STDOUT_FILENO);
 	dup2(command.err_fd, STDERR_FILENO);
 	set_environment(variables);
 	execv(binary, (char *const *)(unsigned long)argv);
 	_exit(127);
+}
+
+struct command command_start(const char *const *arguments, const char *const *variables)
+{
+	return start(NULL, arguments, variables);
 }
 
 static char *content_of(int fd)
@@ -119,6 +125,13 @@ void command_wait(struct command *command)
 struct command command_run(const char *const *arguments, const char *const *variables)
 {
 	struct command command = command_start(arguments, variables);
+	command_wait(&command);
+	return command;
+}
+
+struct command command_run_into(const char *path, const char *const *arguments, const char *const *variables)
+{
+	struct command command = start(path, arguments, variables);
 	command_wait(&command);
 	return command;
 }

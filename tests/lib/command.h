@@ -22,6 +22,8 @@ struct command {
 };
 
 struct command command_start(const char *const *arguments, const char *const *variables);
+/* Run with its standard output at a path ("/dev/full"); `out` is "". */
+struct command command_run_into(const char *path, const char *const *arguments, const char *const *variables);
 void command_wait(struct command *command);
 struct command command_run(const char *const *arguments, const char *const *variables);
 void command_done(struct command *command);
