@@ -53,7 +53,7 @@ static void write_result(struct json_writer *w, struct entry *entry)
 	}
 	json_key(w, "body");
 	if (operation->verdict.error) {
-		call_problem(w, &entry->arena, &operation->verdict);
+		call_problem(w, operation);
 		json_object_close(w);
 	} else {
 		render_verdict(w, operation);

@@ -183,9 +183,10 @@ void call_run(struct call *call, void (*on_answer)(struct call *call))
 		problem_reply(call->request, error, detail);
 }
 
-void call_problem(struct json_writer *w, struct arena *arena, const struct verdict *verdict)
+void call_problem(struct json_writer *w, const struct operation *operation)
 {
-	problem_open(w, verdict->error, verdict_detail(arena, verdict));
+	const struct verdict *verdict = &operation->verdict;
+	problem_open(w, verdict->error, verdict_detail(operation->arena, operation->kind, verdict));
 	render_shortages(w, verdict);
 }
 
@@ -209,7 +210,7 @@ void call_reply(struct call *call)
 	if (verdict->replayed)
 		request_add_header(call->request, "Idempotent-Replayed", TEXT("true"));
 	if (verdict->error) {
-		call_problem(&w, call->operation.arena, verdict);
+		call_problem(&w, &call->operation);
 		problem_send(call->request, verdict->error, &w);
 		return;
 	}

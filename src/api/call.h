@@ -52,7 +52,7 @@ void call_reply(struct call *call);
 /* True if operations of this kind must carry a key of the client's. */
 bool call_key_required(enum operation_kind kind);
 /* The problem of a refused operation, up to its own members: close the object or problem_send(). */
-void call_problem(struct json_writer *w, struct arena *arena, const struct verdict *verdict);
+void call_problem(struct json_writer *w, const struct operation *operation);
 
 /* --- queries ------------------------------------------------------------------------------------------------------ */
 struct ask {

@@ -366,7 +366,30 @@ static void tell_line(struct buffer *out, enum lu_error error, const struct shor
 	}
 }
 
-struct text verdict_detail(struct arena *arena, const struct verdict *verdict)
+/* Waiting is no advice where too little is held, nor asking for less where nothing is left. */
+static const char *advice(enum operation_kind kind, const struct verdict *verdict)
+{
+	bool left = false, held = false, waiting_helps = true;
+	if (verdict->error != LU_INSUFFICIENT_STOCK)
+		return lu_error_mend(verdict->error);
+	if (kind == OPERATION_ORDER_PUT)
+		return "Nothing was changed: send a higher version with fewer lines.";
+	for (size_t i = 0; i < verdict->shortage_count; i++) {
+		const struct shortage *shortage = &verdict->shortages[i];
+		left |= shortage->available > 0;
+		held |= shortage->held > 0;
+		waiting_helps &= shortage->requested - shortage->available <= shortage->held;
+	}
+	if (waiting_helps)
+		return left ? "Ask for less, or try again under a new key after `next_release_at`."
+		            : "Nothing is left: try again under a new key after `next_release_at`.";
+	if (left)
+		return "Ask for less: for so many only new stock helps.";
+	return held ? "Nothing is left: ask for less, under a new key after `next_release_at`."
+	            : "Nothing is left and nothing is held: only new stock helps.";
+}
+
+struct text verdict_detail(struct arena *arena, enum operation_kind kind, const struct verdict *verdict)
 {
 	if (verdict->detail.size || !verdict->shortage_count)
 		return verdict->detail;
@@ -379,7 +402,7 @@ struct text verdict_detail(struct arena *arena, const struct verdict *verdict)
 	}
 	if (told < verdict->shortage_count)
 		buffer_add_format(&out, "; and %zu more", verdict->shortage_count - told);
-	buffer_add_format(&out, ". %s", lu_error_mend(verdict->error));
+	buffer_add_format(&out, ". %s", advice(kind, verdict));
 	struct text detail = arena_text(arena, buffer_text(&out));
 	buffer_done(&out);
 	return detail;

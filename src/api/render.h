@@ -45,8 +45,8 @@ void render_change(struct json_writer *w, struct text sku, const struct ledger_r
 void render_verdict(struct json_writer *w, const struct operation *operation);
 /* The status of an operation's answer, refused or not. */
 int verdict_status(const struct operation *operation);
-/* `detail` of a refusal: a sentence with numbers that says how to mend it. */
-struct text verdict_detail(struct arena *arena, const struct verdict *verdict);
+/* `detail` of a refusal of an operation of this kind: a sentence with numbers, and what helps, as the figures have it. */
+struct text verdict_detail(struct arena *arena, enum operation_kind kind, const struct verdict *verdict);
 /* `"lines": […]` of a refusal, if it has some. */
 void render_shortages(struct json_writer *w, const struct verdict *verdict);
 

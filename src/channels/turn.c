@@ -125,7 +125,7 @@ static void on_decided(struct call *call)
 {
 	const struct verdict *verdict = &call->operation.verdict;
 	finish(CONTAINER(call, struct turn, call), verdict->error,
-	       verdict->error ? verdict_detail(call->operation.arena, verdict) : (struct text){0});
+	       verdict->error ? verdict_detail(call->operation.arena, call->operation.kind, verdict) : (struct text){0});
 }
 
 void turn_operate(struct turn *turn, struct text key, void (*on_done)(struct turn *turn))

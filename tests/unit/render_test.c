@@ -288,6 +288,43 @@ static void a_status_follows_the_deed_and_the_refusal(void **state)
 	assert_int_equal(verdict_status(&operation), 410);
 }
 
+static void what_is_advised_can_help(void **state)
+{
+	static const struct {
+		int64_t requested, available, held;
+		enum operation_kind kind;
+		const char *advice;
+	} cases[] = {
+		{1, 0, 0, OPERATION_CHECKOUT, "Nothing is left and nothing is held: only new stock helps."},
+		{1, 0, 1, OPERATION_CHECKOUT, "Nothing is left: try again under a new key after `next_release_at`."},
+		{3, 0, 1, OPERATION_CHECKOUT, "Nothing is left: ask for less, under a new key after `next_release_at`."},
+		{3, 1, 2, OPERATION_RESERVE, "Ask for less, or try again under a new key after `next_release_at`."},
+		{3, 1, 1, OPERATION_RESERVE, "Ask for less: for so many only new stock helps."},
+		{3, 1, 2, OPERATION_ORDER_PUT, "Nothing was changed: send a higher version with fewer lines."},
+		{1, 0, 0, OPERATION_ORDER_PUT, "Nothing was changed: send a higher version with fewer lines."},
+	};
+	struct arena arena;
+	arena_init(&arena, 4096);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct shortage shortage = {.sku = TEXT("A"),
+		                            .requested = cases[i].requested,
+		                            .available = cases[i].available,
+		                            .held = cases[i].held,
+		                            .next_release_us = cases[i].held ? NOON_US : 0};
+		struct verdict verdict = {.error = LU_INSUFFICIENT_STOCK, .shortages = &shortage, .shortage_count = 1};
+		struct text detail = verdict_detail(&arena, cases[i].kind, &verdict);
+		const char *advice = strstr(detail.data, ". ");
+		assert_non_null(advice);
+		assert_string_equal(advice + 2, cases[i].advice);
+	}
+	/* One line that nobody's hold can fill: waiting helps the whole no more. */
+	struct shortage shortages[] = {{.sku = TEXT("A"), .requested = 1, .held = 1, .next_release_us = NOON_US},
+	                               {.sku = TEXT("B"), .requested = 1}};
+	struct verdict verdict = {.error = LU_INSUFFICIENT_STOCK, .shortages = shortages, .shortage_count = 2};
+	assert_non_null(strstr(verdict_detail(&arena, OPERATION_CHECKOUT, &verdict).data, "left: ask for less"));
+	arena_done(&arena);
+}
+
 static void a_refusal_says_with_numbers_how_to_mend_it(void **state)
 {
 	struct arena arena;
@@ -297,8 +334,8 @@ static void a_refusal_says_with_numbers_how_to_mend_it(void **state)
 		{.sku = TEXT("B"), .requested = 5, .available = 0},
 	};
 	struct verdict verdict = {.error = LU_INSUFFICIENT_STOCK, .shortages = shortages, .shortage_count = 2};
-	struct text detail = verdict_detail(&arena, &verdict);
-	const char *told = "A: 3 requested, 1 available, 2 held until 12:01:02Z; B: 5 requested, 0 available. Each line";
+	struct text detail = verdict_detail(&arena, OPERATION_CHECKOUT, &verdict);
+	const char *told = "A: 3 requested, 1 available, 2 held until 12:01:02Z; B: 5 requested, 0 available. Ask";
 	assert_memory_equal(detail.data, told, strlen(told));
 	struct json_writer w = fresh();
 	json_object_open(&w);
@@ -309,18 +346,18 @@ static void a_refusal_says_with_numbers_how_to_mend_it(void **state)
 		"\"next_release_at\":\"2026-11-29T12:01:02.000Z\"},"
 		"{\"sku\":\"B\",\"requested\":5,\"available\":0,\"held\":0,\"next_release_at\":null}]}");
 	verdict = (struct verdict){.error = LU_CHANGE_FROM_MISMATCH, .shortages = shortages, .shortage_count = 1};
-	detail = verdict_detail(&arena, &verdict);
+	detail = verdict_detail(&arena, OPERATION_CHECKOUT, &verdict);
 	told = "A: change_from is 3, on_hand is 1. ";
 	assert_memory_equal(detail.data, told, strlen(told));
 	/* The decision's own sentence wins. */
 	verdict.detail = TEXT("So it is.");
-	assert_true(text_equal(verdict_detail(&arena, &verdict), TEXT("So it is.")));
+	assert_true(text_equal(verdict_detail(&arena, OPERATION_CHECKOUT, &verdict), TEXT("So it is.")));
 	/* A thousand failing lines do not make a sentence of a thousand. */
 	struct shortage many[40] = {0};
 	for (size_t i = 0; i < 40; i++)
 		many[i].sku = TEXT("X");
 	verdict = (struct verdict){.error = LU_UNKNOWN_SKU, .shortages = many, .shortage_count = 40};
-	detail = verdict_detail(&arena, &verdict);
+	detail = verdict_detail(&arena, OPERATION_CHECKOUT, &verdict);
 	assert_non_null(strstr(detail.data, "X: not known; and 35 more. "));
 	arena_done(&arena);
 }
@@ -340,6 +377,7 @@ int main(void)
 		cmocka_unit_test(an_adjustment_shows_each_row_after_it),
 		cmocka_unit_test(a_status_follows_the_deed_and_the_refusal),
 		cmocka_unit_test(a_refusal_says_with_numbers_how_to_mend_it),
+		cmocka_unit_test(what_is_advised_can_help),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	buffer_done(&out);
