@@ -1,7 +1,8 @@
 /* There is no such SKU: which ones could be meant? (why.h)
  *
- * Happy path: codes that begin with what was asked for, twins that differ in case only, codes a few edits away; the
- * nearest first. Failure modes: among a million codes only those that share a beginning or an end are looked at.
+ * Happy path: twins that differ in case only, codes a few edits away, the nearest first; then codes that begin with what
+ * was asked for, in whatever case, then products that people call so. Failure modes: among a million codes only those
+ * that share a beginning or an end are measured; what begins alike is looked for in all of them, in one pass.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/why.h"
+#include "store/search.h"
 
 #define WINDOW_BYTES 3 /* a code this much longer or shorter is another one */
 #define CANDIDATES_MAX 20000
@@ -23,11 +25,10 @@ static const struct pg_statement candidates = {
 	" AND (left(lower(s.code COLLATE \"default\"), 2) = left(w.word, 2)"
 	"      OR right(lower(s.code COLLATE \"default\"), 3) = right(w.word, 3)) LIMIT $3"};
 
-/* By the index on code: what begins so lies behind it. */
 static const struct pg_statement longer =
 	{"why_longer",
-     "SELECT n.code FROM (SELECT s.code FROM sku s WHERE s.code > $1 ORDER BY s.code LIMIT $2) n"
-     " WHERE starts_with(n.code, $1)"};
+     "SELECT s.code FROM sku s WHERE starts_with(lower(s.code COLLATE \"default\"), lower($1 COLLATE \"default\"))"
+     " ORDER BY s.code LIMIT $2"};
 
 struct candidate {
 	struct text sku;
@@ -95,5 +96,11 @@ enum lu_error why_look_near(struct why *why, struct pg *pg)
 	error = pg_query(pg, &longer, &params, deadline_in_ms(WHY_ASK_MS), &more);
 	for (int i = 0; !error && i < PQntuples(more); i++)
 		keep(why, pg_get_text(more, i, 0, why->arena), "begins with it");
+	struct product *products;
+	size_t count;
+	if (!error)
+		error = search_products(pg, why->arena, why->sku, WHY_NEAR_MAX, deadline_in_ms(WHY_ASK_MS), &products, &count);
+	for (size_t i = 0; !error && i < count; i++)
+		keep(why, products[i].code, "is called so");
 	return error;
 }

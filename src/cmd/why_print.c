@@ -174,7 +174,7 @@ static void print_unknown(const struct why *why, FILE *out)
 	for (size_t i = 0; i < why->near_count; i++)
 		facts_line(out, i ? "" : "meant?", "%.*s (%s)", TEXT_ARGS(why->near[i].sku), why->near[i].reason);
 	if (!why->near_count)
-		facts_line(out, "meant?", "no code is like it");
+		facts_line(out, "meant?", "no code, title or name is like it");
 }
 
 void why_print(const struct why *why, FILE *out)

@@ -332,6 +332,8 @@ static void an_unknown_code_names_those_that_could_be_meant(void **state)
 	assert_near("XUG-RED", "MUG-RED", "similar");
 	assert_near("лампа-1", "ЛАМПА-1", "case");
 	assert_near("MU", "MUG-RED", "begins with it");
+	assert_near("mug", "MUG-RED", "begins with it");
+	assert_near("Apple", "A", "is called so");
 	assert_near("ROCKET", NULL, NULL);
 	struct command command = quiet_run(&shop, (const char *[]){"why", "MUG-rED", NULL});
 	assert_printed(&command, "unknown_sku");
