@@ -21,7 +21,7 @@ static void page_open(struct buffer *out, const char *title)
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>%s</title>\n"
 		"<style>body{font:1.1rem/1.5 system-ui,sans-serif;max-width:48rem;margin:3rem auto;padding:0 1rem;"
 		"color:#222;background:#fff}code{background:#eee;padding:.1em .3em;border-radius:.2em}"
-		"table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2em .8em .2em 0}"
+		"dt{font-weight:600}table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2em .8em .2em 0}"
 		"@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#333}"
 		"a{color:#8bf}}</style>\n</head>\n<body>\n",
 		title);
@@ -87,7 +87,10 @@ void problem_index_get(struct request *request)
 		                  code, code, lu_error_status(error), lu_error_title(error),
 		                  retries[lu_error_retry(error)].word);
 	}
-	buffer_add_string(out, "</table>\n<p><a href=\"/\">Lastunit</a></p>\n");
+	buffer_add_string(out, "</table>\n<h2>The same key again</h2>\n<dl>\n");
+	for (size_t i = 0; i < sizeof retries / sizeof retries[0]; i++)
+		buffer_add_format(out, "<dt>%s</dt><dd>%s</dd>\n", retries[i].word, retries[i].sentence);
+	buffer_add_string(out, "</dl>\n<p><a href=\"/\">Lastunit</a></p>\n");
 	page_reply(request, out);
 }
 
@@ -113,7 +116,7 @@ void problem_page_get(struct request *request)
 	add_prose(out, lu_error_mend(error));
 	buffer_add_format(out,
 	                  "</p>\n<h2>The same request with the same key again</h2>\n<p>%s</p>\n"
-	                  "<p><a href=\"/problems\">all problems</a></p>\n",
+	                  "<p><a href=\"/problems\">all problems</a> · <a href=\"/\">Lastunit</a></p>\n",
 	                  retries[lu_error_retry(error)].sentence);
 	page_reply(request, out);
 }
