@@ -23,9 +23,10 @@ static const struct manual manual = {
 	.about =
 		"Plays race scenarios against a running service: who sells, holds, looks at what moment, and which figures are\n"
 		"right then. It says first what it will change, and works only on SKUs that it creates: they are named\n"
-		"scenario-… and left at 0. Scenarios that need servers of their own (to kill them, to hold single messages) are\n"
-		"passed over: the project's tests run those. Scenarios with SQL or raw Redis steps are passed over unless\n"
-		"--database-url and --redis-url are given; they touch rows and cells of those SKUs only.\n",
+		"scenario-… and left at 0. They stay in the catalogue and in the feeds, sold out: use a shop for trials.\n"
+		"Scenarios that need servers of their own (to kill them, to hold single messages) are passed over: the\n"
+		"project's tests run those. Scenarios with SQL or raw Redis steps are passed over unless --database-url and\n"
+		"--redis-url are given; they touch rows and cells of those SKUs only.\n",
 	.shared = "database_url redis_url log_level",
 	.examples =
 		"  set -a; . .lastunit/dev.env; set +a; lastunit scenario tests/spec/*.spec\n"
