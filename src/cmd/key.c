@@ -28,7 +28,7 @@ static const struct manual manual = {
 	.usage = "key create|list|rotate|revoke|set|show [options]",
 	.about =
 		"create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
-		"list     shows principals, keys by their first characters, scopes and times\n"
+		"list     shows principals, keys by their first characters, scopes, times, and the origins of publishable keys\n"
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
 		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed\n"
@@ -173,15 +173,17 @@ static int run_list(struct key_command *command)
 		print_json(rows, count);
 		return EXIT_OK;
 	}
-	printf("%-20s %-12s %-12s %-30s %-25s %s\n", "principal", "channel", "key", "scopes", "created", "revoked");
+	printf("%-20s %-12s %-12s %-30s %-25s %-25s %s\n", "principal", "channel", "key", "scopes", "created", "revoked",
+	       "origins");
 	for (size_t i = 0; i < count; i++) {
 		char scopes[64], created[25], revoked[25] = "-";
 		clock_format(rows[i].created_us, created);
 		if (rows[i].revoked_us)
 			clock_format(rows[i].revoked_us, revoked);
-		printf("%-20.*s %-12s %-12.*s %-30s %-25s %s\n", (int)rows[i].principal.size, rows[i].principal.data,
+		struct text origins = rows[i].origins.size ? rows[i].origins : TEXT("-");
+		printf("%-20.*s %-12s %-12.*s %-30s %-25s %-25s %.*s\n", (int)rows[i].principal.size, rows[i].principal.data,
 		       channel_name(rows[i].channel), (int)rows[i].prefix.size, rows[i].prefix.data,
-		       scopes_format(rows[i].scopes, scopes), created, revoked);
+		       scopes_format(rows[i].scopes, scopes), created, revoked, (int)origins.size, origins.data);
 	}
 	return EXIT_OK;
 }
@@ -421,7 +423,7 @@ int cmd_key(int argc, char **argv)
 	while (verb < sizeof verbs / sizeof verbs[0] && (!positionals || strcmp(argv[1], verbs[verb].name) != 0))
 		verb++;
 	if (verb == sizeof verbs / sizeof verbs[0])
-		return cmd_fail(&manual, EXIT_USAGE, "usage: lastunit %s", manual.usage);
+		return cmd_fail(&manual, EXIT_USAGE, "which of create, list, rotate, revoke, set, show?");
 	const char **word = verbs[verb].run == run_revoke                               ? &command.prefix
 	                    : verbs[verb].run == run_set || verbs[verb].run == run_show ? &command.principal
 	                                                                                : NULL;

@@ -68,6 +68,24 @@ static void a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it(void **sta
 	assert_int_equal(status_of(secret), 401);
 }
 
+/* Which pages may use a key that everybody can read stands where its owner looks. */
+static void list_tells_the_origins_of_a_publishable_key(void **state)
+{
+	struct command done = key((const char *const[]){"create", "--principal", "page", "--scopes", "read", "--origins",
+	                                                "https://a https://b:81", NULL});
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+	done = key((const char *const[]){"list", NULL});
+	assert_int_equal(done.exit_code, 0);
+	assert_non_null(strstr(done.out, " origins\n"));
+	assert_non_null(strstr(done.out, " https://a https://b:81\n"));
+	command_done(&done);
+	done = key((const char *const[]){NULL});
+	assert_int_equal(done.exit_code, 2);
+	assert_string_equal(done.err, "lastunit key: which of create, list, rotate, revoke, set, show?\n");
+	command_done(&done);
+}
+
 static void what_is_no_live_key_is_told_and_not_repeated(void **state)
 {
 	char secret[KEY_SECRET_BYTES + 1], typo[KEY_SECRET_BYTES + 10];
@@ -104,6 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
+		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(what_is_no_live_key_is_told_and_not_repeated),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
