@@ -148,6 +148,8 @@ static void every_problem_has_a_page_and_the_index_names_them_all(void **state)
 		assert_non_null(strstr(answer.body, "What to do"));
 		assert_non_null(strstr(answer.body, "the same key again"));
 	}
+	assert_non_null(strstr(index, "<dt>only it helps</dt><dd>It is the only thing that helps"));
+	assert_non_null(strstr(index, "<a href=\"/\">"));
 	free(index);
 	call(NULL, "GET", "/problems/insufficient_stock", NULL, NULL, 200);
 	assert_non_null(strstr(answer.body, "<code>next_release_at</code>"));
