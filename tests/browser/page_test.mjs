@@ -28,8 +28,13 @@ async function race(page) {
   assert.equal(await page.locator('.pane[data-mood=won]').count(), 1);
   assert.equal(await page.locator('.pane[data-mood=lost]').count(), 5);
   for (const sentence of await page.locator('.pane[data-mood=lost] .outcome').allTextContents()) {
-    assert.match(sentence, /0 available|held by another|sold out/i);
+    assert.match(sentence, /^In the race: .*(0 available|held by another|sold out)/i);
   }
+  // It stands until somebody goes on in that pane.
+  const till = page.locator('.pane[data-channel=pos]');
+  await till.getByRole('button', { name: 'Ring up, offline' }).click();
+  assert.equal(await till.locator('.outcome').textContent(), '');
+  assert.equal(await page.locator('.outcome:not(:empty)').count(), 5);
   await says(number(page), /^0$/);
 }
 
@@ -90,7 +95,7 @@ test('Redis goes, everything is answered, and hits come back', async () => {
   await says(page.locator('#epoch'), /^open$/);
   await page.locator('#ticks .hit').first().waitFor({ state: 'attached' });
   await page.click('#break');
-  await says(page.locator('#broken'), 'Redis is gone.');
+  await says(page.locator('#broken'), 'Redis was ended; dev starts it again.');
   await says(page.locator('#epoch'), /^(closing|closed)$/);
   const site = page.locator('.pane[data-channel=web]');
   const before = await available();
@@ -101,6 +106,21 @@ test('Redis goes, everything is answered, and hits come back', async () => {
   await says(page.locator('#epoch'), /^open$/);
   assert.equal(await page.locator('#ticks .failed').count(), 0);
   await shot(page, 'redis');
+});
+
+const offered = (page) => page.locator('#sku option').evaluateAll((options) => options.map(({ value }) => value));
+
+test('what races and scenarios left behind is not offered, unless it is asked for', async () => {
+  const left = ['race-000001', 'scenario-Ab3dEf9K-last-unit-1-LAMP'];
+  for (const sku of [...left, 'race-bike']) await shop.ask('admin', 'PUT', `/v1/skus/${sku}`, { on_hand: 0 });
+  const page = await open('/');
+  await says(number(page), /^\d+$/);
+  const list = await offered(page);
+  assert.ok(list.includes(LAMP) && list.includes('race-bike'));
+  assert.deepEqual(list.filter((sku) => left.includes(sku)), []);
+  const asked = await open(`/?sku=${left[0]}`);
+  await says(asked.locator('#title'), left[0]);
+  assert.ok((await offered(asked)).includes(left[0]));
 });
 
 test('an answer opens into its trace, and closes where it was opened', async () => {

@@ -8,6 +8,7 @@ import { naive_beside_ours } from './naive.js';
 
 const FAVOURITE = 'LAMP-FIREFLY';
 const RETURN_MS = 12000;
+const TRIAL = /^(scenario-\w{8}-|race-\d{6}$)/; // what `lastunit scenario` and `lastunit race --url` leave behind, sold out
 
 const titles = new Map();
 
@@ -22,7 +23,8 @@ function choose(sku) {
 async function list_products() {
   const event = await api(shop.playing ? 'admin' : 'read', 'GET', '/v1/skus?limit=200', undefined, { quiet: true });
   if (event.status !== 200) throw new Error(why_not(event));
-  for (const item of event.json.items) titles.set(item.sku, item.titles.en ?? Object.values(item.titles)[0] ?? item.sku);
+  const products = event.json.items.filter(({ sku }) => !TRIAL.test(sku));
+  for (const item of products) titles.set(item.sku, item.titles.en ?? Object.values(item.titles)[0] ?? item.sku);
   if (!titles.size) throw new Error('There is no product yet. Make one: PUT /v1/skus/{sku}.');
   const wanted = new URLSearchParams(location.search).get('sku'); // of a catalogue that is longer than the list
   if (wanted) titles.set(wanted, titles.get(wanted) ?? wanted);
@@ -46,7 +48,7 @@ function on_press(id, work) {
 async function break_redis() {
   look_closely(RETURN_MS);
   const answer = await fetch('/page-break-redis', { method: 'POST' });
-  $('broken').textContent = answer.status === 202 ? 'Redis is gone. Everything goes on selling, from PostgreSQL.' : 'Redis could not be ended.';
+  $('broken').textContent = answer.status === 202 ? 'Redis was ended; dev starts it again. Everything goes on selling, from PostgreSQL.' : 'Redis could not be ended.';
   // The next write finds out, closes the epoch, and is answered.
   await office.receive(1);
   await office.receive(-1);

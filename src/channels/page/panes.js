@@ -43,6 +43,8 @@ function pane(channel, title, wire) {
       root.dataset.mood = mood;
     },
   };
+  // What came of a race stands until somebody goes on in this pane.
+  root.addEventListener('click', ({ target }) => { if (target.closest('button')) it.outcome(''); });
   it.says = (event, good, text) => it.say(good ? text : why_not(event), good ? 'theirs good' : 'theirs bad');
   panes[channel] = it;
   return it;

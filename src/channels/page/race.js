@@ -128,7 +128,7 @@ export async function race() {
     ends.forEach((end, i) => {
       const pane = panes[channels[i]];
       pane.say(racers[channels[i]].press, 'ours');
-      pane.outcome(end.sentence, end.sold ? 'won' : 'lost');
+      pane.outcome(`In the race: ${end.sentence}`, end.sold ? 'won' : 'lost');
     });
     const units = await units_sold(version);
     const over = Math.max(0, units - 1, ends.filter((end) => end.sold).length - 1);
