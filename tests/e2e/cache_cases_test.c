@@ -8,6 +8,7 @@
  * A test that would pass with a cache that is never used proves nothing: every one begins with a hit.
  */
 #include "lib/detour.h"
+#include "lib/freeze.h"
 
 #include <signal.h>
 
@@ -218,7 +219,7 @@ static void b37_a_filler_frozen_beyond_its_ticket_fills_nothing(void **state)
 	proxy_when(&detour.postgres, PROXY_TO_CLIENT, MARKED_TEXT, PROXY_HOLD);
 	errand_begin(&look, &detour.service, shop.key_web, "GET", availability("B37"), NULL);
 	proxy_wait_matches(&detour.postgres, 1);
-	kill(detour.service.pid, SIGSTOP);
+	freeze(detour.service.pid);
 	proxy_release(&detour.postgres); /* its answer lies in its socket */
 	char *cell;
 	shop_wait_until((cell = shop_cell("B37"), !strcmp(cell, "(nil)") || (free(cell), false)));

@@ -1,4 +1,5 @@
 /* Webhooks against the real service: what an endpoint is sent, and what becomes of it when the endpoint misbehaves. */
+#include "lib/freeze.h"
 #include "lib/receiver.h"
 #include "lib/shop.h"
 
@@ -434,7 +435,7 @@ static void addresses_inside_are_refused_unless_they_are_allowed(void **state)
 	/* One that was made all the same is not called: the address is looked at when it is connected to. */
 	subscribe("");
 	shop_sql("UPDATE lastunit.webhook SET url = replace(url, '127.0.0.1', 'localhost')");
-	kill(shop_child("lastunit"), SIGSTOP);
+	freeze(shop_child("lastunit"));
 	shop_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lastunit webhooks'");
 	shop_wait_until(shop_metric(&strict, "lastunit_webhooks_led") == 1);
 	assert_int_equal(service_sell(&strict, shop.key_pos, NULL, "WH-INSIDE", 1), 201);
