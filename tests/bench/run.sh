@@ -7,11 +7,13 @@
 #                                          and against the same sale and entry as one CTE statement, at its best number of clients
 # (b) the same over 10,000 SKUs            against the same transaction
 # (c) single availability hits over HTTP   against redis-benchmark GET of one of those cells, no pipelining
-# (d) look-ups of 100 SKUs                 against (c), in SKUs per second
+# (d) look-ups of 100 SKUs                 against (c), and against redis-benchmark MGET of 100 such cells, in SKUs per second
 # (e) carts of two lines over 100 SKUs     against pgbench: both rows FOR UPDATE in one order, two updates, two entries
 # (f) one client alone: a checkout         against the transaction of (a), in time
 # (g) the hot SKU with the cache           against the same build without a Redis, on a database of its own
 # (h) the hot SKU sold by two instances    against one
+# (i) one client alone: a hit              against redis-benchmark GET, in time
+# (j) hits while the hot SKU is sold       against the same connections without the sales
 #
 # The database is the private one of `lastunit dev`, fsync on. Beside each figure stands the CPU time that each process
 # used: what limits it. A million SKUs, a long ledger and an old transaction: large.sh.
@@ -67,13 +69,24 @@ start_serve uncached "$uncached_db" ""
 start_serve second "$db" "$redis"
 
 # --- measuring ---------------------------------------------------------------------------------------------------------------
+# redis_run REQUESTS CELLS: GET of one cell, MGET of many; in cells per second.
 redis_run() {
-	local cell; cell=$(redis-cli -s "$redis_socket" --scan --pattern 'lu:*:BENCH-00001' | head -1)
-	redis-benchmark -s "$redis_socket" -c "$clients" -n $((seconds * 60000)) --csv GET "${cell:-missing}" 2>/dev/null |
-		awk -F'","|"' 'END { print $3, $6, $8 }'
+	local cells command=GET; cells=$(redis-cli -s "$redis_socket" --scan --pattern 'lu:*:BENCH-*' | head -"$2")
+	[ "$2" -eq 1 ] || command=MGET
+	# shellcheck disable=SC2086
+	redis-benchmark -s "$redis_socket" -c "$clients" -n "$1" --csv $command ${cells:-missing} 2>/dev/null |
+		awk -F'","|"' -v cells="$2" 'END { print $3 * cells, $6, $8 }'
 }
 hits_run() { wrk_run "$url" "$here/lookup.lua" 1 "$skus" "$key"; }
 many_run() { wrk_run "$url" "$here/lookup.lua" 100 "$skus" "$key" | awk '{ print $1 * 100, $2, $3 }'; }
+# Hits on all SKUs, beside a quarter as many clients who sell one of them, or who do not.
+beside_sales() {
+	local sale=true
+	if [ "$1" = selling ]; then
+		clients=$((clients / 4)) checkouts "$url" "$key" 1 >/dev/null & sale="wait $!"
+	fi
+	hits_run; $sale
+}
 # Half of the clients at each; the sum, the mean of the medians, the worse p99.
 two_instances() {
 	local half=$((clients / 2)) other
@@ -101,9 +114,14 @@ for round in $(seq "$rounds"); do
 	clients=1 measure f_pgbench pgbench_run "$work/hot.sql"
 	clients=1 measure f_lastunit checkouts "$url" "$key" 1
 	seconds=2 many_run >/dev/null
-	measure c_redis redis_run
+	measure c_redis redis_run $((seconds * 60000)) 1
 	measure c_lastunit hits_run
+	measure d_redis redis_run $((seconds * 12000)) 100
 	measure d_lastunit many_run
+	clients=1 measure i_redis redis_run $((seconds * 20000)) 1
+	clients=1 measure i_lastunit hits_run
+	measure j_quiet beside_sales quiet
+	measure j_selling beside_sales selling
 done
 
 # --- the table ----------------------------------------------------------------------------------------------------------------
@@ -119,6 +137,7 @@ row b_pgbench "(b) pgbench FOR UPDATE, $skus rows"
 row b_lastunit "(b) checkouts over HTTP, $skus SKUs"
 row c_redis "(c) redis-benchmark GET"
 row c_lastunit "(c) availability hits over HTTP"
+row d_redis "(d) redis-benchmark MGET of 100, in cells"
 row d_lastunit "(d) look-ups of 100, in SKUs"
 row e_pgbench "(e) pgbench FOR UPDATE, two of 100 rows"
 row e_lastunit "(e) carts of two lines over HTTP, 100 SKUs"
@@ -127,6 +146,10 @@ row f_lastunit "(f) checkouts over HTTP, one client"
 row g_uncached "(g) checkouts over HTTP, one SKU, no cache"
 row g_cached "(g) the same with it"
 row h_two "(h) checkouts over HTTP, one SKU, two instances"
+row i_redis "(i) redis-benchmark GET, one client"
+row i_lastunit "(i) availability hits over HTTP, one client"
+row j_quiet "(j) availability hits over HTTP"
+row j_selling "(j) the same while one SKU is sold"
 say
 rate "(a) hot SKU against FOR UPDATE" a_lastunit a_pgbench 20
 rate "(a) hot SKU against the best CTE (${best_cte##*_} clients)" a_lastunit "$best_cte" 5
@@ -135,8 +158,11 @@ rate "(b) $skus SKUs against FOR UPDATE" b_lastunit b_pgbench 2.5
 rate "(c) hits against redis-benchmark GET" c_lastunit c_redis 0.7
 wanted "(c) p99 of a hit against its p50" "$(median c_lastunit 4)" "$(median c_lastunit 3)" "at most" 3
 rate "(d) 100-SKU look-ups against (c)" d_lastunit c_lastunit 5
+rate "(d) the same against MGET" d_lastunit d_redis 0.6
 rate "(e) two-line carts against FOR UPDATE" e_lastunit e_pgbench 8
 wanted "(f) time of a checkout against the bare transaction" "$(median f_pgbench 2)" "$(median f_lastunit 2)" "at most" 1.6
 rate "(g) with the cache against without" g_cached g_uncached 0.88
 rate "(h) two instances against one" h_two g_cached 0.95
+wanted "(i) time of a hit against a GET" "$(median i_redis 2)" "$(median i_lastunit 2)" "at most" 2
+rate "(j) hits while one SKU is sold against without" j_selling j_quiet 0.8
 exit $verdicts
