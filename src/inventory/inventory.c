@@ -19,6 +19,7 @@
 
 #define START_MS 5000
 #define WARNING_REDIS_MS 1000
+#define GATHER_MS 20 /* a batch that takes longer hangs on something, and nobody waits for it */
 
 /* --- what weakens a promise ------------------------------------------------------------------------------------------ */
 
@@ -102,7 +103,7 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 	look_at_redis(inventory);
 	for (size_t i = 0; i < inventory->weaknesses.count; i++)
 		inventory->warnings[i] = inventory->weaknesses.items[i].sentence;
-	inventory->queue = queue_new((size_t)config->queue_length, (unsigned)config->writers);
+	inventory->queue = queue_new((size_t)config->queue_length, (unsigned)config->writers, GATHER_MS);
 	inventory->epoch = epoch_start(config, inventory->redis, keyring);
 	inventory->loaders = loaders_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->writers = writers_start(config, inventory->redis, inventory->epoch, inventory->queue);

@@ -86,6 +86,9 @@ struct queue {
 	pthread_cond_t work; /* something is ready, or the end has come */
 	size_t length, keeper_room, depth;
 	unsigned writers, blocked_running;
+	int64_t gather_ms, gather_until_ns; /* nothing ordinary is lent before; 0: the batch waited for is done */
+	unsigned gathering;                 /* whose batch that is */
+	bool watched;                       /* a writer will wake then by itself */
 	int64_t sequence_last;
 	bool closed;
 	struct waiters ready[LANE_COUNT];
@@ -245,6 +248,13 @@ static void ready_remove(struct queue *queue, struct waiter *waiter)
 	TAILQ_REMOVE(&queue->ready[waiter->lane], waiter, entry);
 }
 
+/* A full batch is under way: what comes gathers for the next. A batch costs PostgreSQL as much as twenty carts (README.md),
+ * so two half ones at a time are slower than one behind the other. */
+static bool gathers(const struct queue *queue)
+{
+	return queue->gather_until_ns && clock_boottime_ns() < queue->gather_until_ns;
+}
+
 /* The lane whose first ready operation came earliest; at most half the writers wait for strangers' locks. */
 static enum lane lane_next(const struct queue *queue)
 {
@@ -252,7 +262,8 @@ static enum lane lane_next(const struct queue *queue)
 	enum lane best = LANE_COUNT;
 	for (enum lane lane = 0; lane < LANE_COUNT; lane++) {
 		const struct waiter *first = TAILQ_FIRST(&queue->ready[lane]);
-		if (!first || (lane == LANE_BLOCKED && queue->blocked_running >= blocked_max))
+		if (!first || (lane == LANE_BLOCKED && queue->blocked_running >= blocked_max) ||
+		    (lane == LANE_ORDINARY && gathers(queue)))
 			continue;
 		if (best == LANE_COUNT || first->sequence < TAILQ_FIRST(&queue->ready[best])->sequence)
 			best = lane;
@@ -262,7 +273,8 @@ static enum lane lane_next(const struct queue *queue)
 
 static void wake_if_work(struct queue *queue)
 {
-	if (lane_next(queue) != LANE_COUNT)
+	bool gathered = queue->gather_until_ns && !TAILQ_EMPTY(&queue->ready[LANE_ORDINARY]);
+	if (lane_next(queue) != LANE_COUNT || (gathered && !queue->watched))
 		pthread_cond_signal(&queue->work);
 }
 
@@ -480,11 +492,18 @@ static size_t take_late(struct queue *queue, struct operation **ret_operations)
 	return count;
 }
 
-/* When the first of those waiting has to be refused. */
-static int64_t next_late_ns(const struct queue *queue)
+/* When something is to be done though nobody calls: the first of those waiting has to be refused, or nobody waits any longer
+ * for the batch under way. */
+static int64_t next_wake_ns(struct queue *queue)
 {
 	const struct waiter *first = TAILQ_FIRST(&queue->all);
-	return first ? first->operation->deadline_ns - QUEUE_LATE_MS * NS_PER_MS : DEADLINE_NONE;
+	int64_t wake_ns = first ? first->operation->deadline_ns - QUEUE_LATE_MS * NS_PER_MS : DEADLINE_NONE;
+	if (queue->gather_until_ns && !TAILQ_EMPTY(&queue->ready[LANE_ORDINARY])) {
+		queue->watched = true;
+		if (queue->gather_until_ns < wake_ns)
+			wake_ns = queue->gather_until_ns;
+	}
+	return wake_ns;
 }
 
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX])
@@ -496,7 +515,7 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 	size_t count;
 	while (!(count = take_late(queue, ret_operations)) && (take.lane = lane_next(queue)) == LANE_COUNT &&
 	       !(queue->closed && queue->depth == 0))
-		clock_cond_wait(&queue->work, &queue->mutex, next_late_ns(queue));
+		clock_cond_wait(&queue->work, &queue->mutex, next_wake_ns(queue));
 	if (!count && take.lane != LANE_COUNT)
 		count = take_batch(queue, &take, ret_operations);
 	queue->depth -= count;
@@ -504,6 +523,11 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 	if (take.lane == LANE_BLOCKED) {
 		queue->blocked[writer] = true;
 		queue->blocked_running++;
+	} else if (take.lane == LANE_ORDINARY) {
+		bool full = count >= QUEUE_GATHER_FROM && queue->gather_ms > 0;
+		queue->gather_until_ns = full ? deadline_in_ms(queue->gather_ms) : 0;
+		queue->gathering = writer;
+		queue->watched = false;
 	}
 	wake_if_work(queue);
 	if (queue->closed && queue->depth == 0)
@@ -529,13 +553,15 @@ void queue_finish(struct queue *queue, unsigned writer)
 	}
 	queue->blocked_running -= queue->blocked[writer];
 	queue->blocked[writer] = false;
+	if (queue->gathering == writer)
+		queue->gather_until_ns = 0;
 	wake_if_work(queue);
 	pthread_mutex_unlock(&queue->mutex);
 }
 
 /* --- life -------------------------------------------------------------------------------------------------------------- */
 
-struct queue *queue_new(size_t length, unsigned writers)
+struct queue *queue_new(size_t length, unsigned writers, int64_t gather_ms)
 {
 	CHECK(length >= 2 && writers >= 1 && writers < NOBODY);
 	struct queue *queue = calloc(1, sizeof *queue);
@@ -547,6 +573,7 @@ struct queue *queue_new(size_t length, unsigned writers)
 	if (queue->keeper_room > length / 2)
 		queue->keeper_room = length / 2;
 	queue->writers = writers;
+	queue->gather_ms = gather_ms;
 	for (enum lane lane = 0; lane < LANE_COUNT; lane++)
 		TAILQ_INIT(&queue->ready[lane]);
 	TAILQ_INIT(&queue->all);

@@ -1,4 +1,5 @@
-/* The queue between whoever wants something and the writers: natural batching, no timers.
+/* The queue between whoever wants something and the writers: natural batching. Nobody waits for company when idle; while a
+ * batch of many is under way, what comes waits for its end, and is a batch of many again.
  *
  * A free writer takes, in order, every operation none of whose claims is in use by another writer or wanted by an
  * earlier operation that it cannot take: FIFO per SKU, no starvation. Two operations with one key, or two SKU_PUTs of
@@ -16,11 +17,14 @@
 
 #include "lastunit/operation.h"
 
-#define QUEUE_LATE_MS 100 /* who has less time left than this is not started */
+#define QUEUE_LATE_MS 100    /* who has less time left than this is not started */
+#define QUEUE_GATHER_FROM 16 /* operations: about as many as a batch costs PostgreSQL by itself */
 
 struct queue;
 
-struct queue *queue_new(size_t length, unsigned writers);
+/* `gather_ms`: how long what comes waits for a batch of QUEUE_GATHER_FROM or more that is under way, at most, so as to be
+ * one batch too; 0: not at all. */
+struct queue *queue_new(size_t length, unsigned writers, int64_t gather_ms);
 void queue_free(struct queue *queue); /* CHECKs that it is empty */
 /* LU_OVERLOADED when full, LU_SHUTTING_DOWN after queue_close(). */
 enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_MUST_CHECK;

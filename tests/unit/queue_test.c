@@ -75,7 +75,7 @@ static void free_all(struct operation *const *operations, size_t count)
 static void carts_of_one_sku_gather_in_order(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *a1 = make("A"), *b = make("B"), *a2 = make("A"), *a3 = make("A");
 	submit(queue, a1);
 	submit(queue, b);
@@ -92,7 +92,7 @@ static void carts_of_one_sku_gather_in_order(void **state)
 static void a_sku_in_use_waits_for_its_writer_and_others_pass(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *a1 = make("A"), *a2 = make("A"), *b = make("B");
 	submit(queue, a1);
 	TAKES(queue, 0, a1);
@@ -107,10 +107,85 @@ static void a_sku_in_use_waits_for_its_writer_and_others_pass(void **state)
 	FREE(a1, a2, b);
 }
 
+struct taking {
+	struct queue *queue;
+	struct operation *operations[LU_BATCH_OPERATIONS_MAX];
+	size_t count;
+};
+
+static void *take_as_the_second(void *context)
+{
+	struct taking *t = context;
+	t->count = queue_take(t->queue, 1, t->operations);
+	return NULL;
+}
+
+/* The first writer has a batch of so many. */
+static void lend_many(struct queue *queue, struct operation *many[QUEUE_GATHER_FROM])
+{
+	struct operation *taken[LU_BATCH_OPERATIONS_MAX];
+	for (size_t i = 0; i < QUEUE_GATHER_FROM; i++)
+		submit(queue, many[i] = make((char[]){(char)('A' + i), 0}));
+	assert_int_equal(queue_take(queue, 0, taken), QUEUE_GATHER_FROM);
+}
+
+static void lend_one(struct queue *queue, struct operation **one)
+{
+	struct operation *taken[LU_BATCH_OPERATIONS_MAX];
+	submit(queue, *one = make("A"));
+	assert_int_equal(queue_take(queue, 0, taken), 1);
+}
+
+static void what_comes_while_many_are_at_work_is_one_batch(void **state)
+{
+	(void)state;
+	struct taking t = {.queue = queue_new(100, 2, 600000)};
+	struct operation *many[QUEUE_GATHER_FROM], *x = make("X"), *y = make("Y");
+	pthread_t second;
+	lend_many(t.queue, many);
+	assert_int_equal(pthread_create(&second, NULL, take_as_the_second, &t), 0);
+	submit(t.queue, x);
+	usleep(50000); /* time in which it would be taken, if that could happen */
+	submit(t.queue, y);
+	assert_int_equal(queue_depth(t.queue), 2);
+	queue_finish(t.queue, 0);
+	pthread_join(second, NULL);
+	assert_int_equal(t.count, 2);
+	assert_ptr_equal(t.operations[0], x);
+	assert_ptr_equal(t.operations[1], y);
+	queue_finish(t.queue, 1);
+	queue_free(t.queue);
+	free_all(many, QUEUE_GATHER_FROM);
+	FREE(x, y);
+}
+
+static void nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs(void **state)
+{
+	(void)state;
+	for (int hangs = 0; hangs < 2; hangs++) {
+		struct taking t = {.queue = queue_new(100, 2, hangs ? 1 : 600000)};
+		struct operation *many[QUEUE_GATHER_FROM] = {0}, *x = make("X");
+		pthread_t second;
+		if (hangs)
+			lend_many(t.queue, many);
+		else
+			lend_one(t.queue, &many[0]);
+		assert_int_equal(pthread_create(&second, NULL, take_as_the_second, &t), 0);
+		submit(t.queue, x);
+		pthread_join(second, NULL);
+		assert_int_equal(t.count, 1);
+		queue_finish(t.queue, 1);
+		queue_finish(t.queue, 0);
+		queue_free(t.queue);
+		free_all(many, QUEUE_GATHER_FROM);
+		FREE(x);
+	}
+}
+
 static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 3);
+	struct queue *queue = queue_new(100, 3, 0);
 	struct operation *a = make("A"), *ab = make("AB"), *b1 = make("B"), *bc = make("BC"), *c = make("C"),
 					 *d = make("D");
 	submit(queue, a);
@@ -132,7 +207,7 @@ static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 static void one_key_never_twice_in_a_batch(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct item items[4];
 	struct operation *k1 = init(&items[0], OPERATION_CHECKOUT, (int[]){1}, 1, 9);
 	struct operation *k2 = init(&items[1], OPERATION_CHECKOUT, (int[]){1}, 1, 9);
@@ -152,7 +227,7 @@ static void one_key_never_twice_in_a_batch(void **state)
 static void creations_travel_apart_and_one_per_sku(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct item items[5];
 	struct operation *put_a = init(&items[0], OPERATION_SKU_PUT, (int[]){1}, 1, 11);
 	struct operation *cart_b = init(&items[1], OPERATION_CHECKOUT, (int[]){2}, 1, 0);
@@ -178,7 +253,7 @@ static void creations_travel_apart_and_one_per_sku(void **state)
 static void blocked_ones_travel_by_their_sku_and_leave_half_the_writers(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 4);
+	struct queue *queue = queue_new(100, 4, 0);
 	struct operation *a1 = make("A"), *a2 = make("A"), *b = make("B"), *c = make("C"), *d = make("D");
 	struct operation *blocked[] = {a1, a2, b, c};
 	submit(queue, a1);
@@ -206,7 +281,7 @@ static void blocked_ones_travel_by_their_sku_and_leave_half_the_writers(void **s
 static void what_is_given_back_comes_first_again(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *a1 = make("A"), *a2 = make("A"), *a3 = make("A"), *ab = make("AB"), *b = make("B");
 	submit(queue, a1);
 	submit(queue, a2);
@@ -227,7 +302,7 @@ static void what_is_given_back_comes_first_again(void **state)
 static void what_is_given_back_may_claim_more_than_before(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *a = make("A"), *b = make("B");
 	submit(queue, a);
 	TAKES(queue, 0, a);
@@ -247,7 +322,7 @@ static void what_is_given_back_may_claim_more_than_before(void **state)
 static void a_batch_has_at_most_256_operations(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(1000, 1);
+	struct queue *queue = queue_new(1000, 1, 0);
 	struct operation *ops[300], *taken[LU_BATCH_OPERATIONS_MAX];
 	for (size_t i = 0; i < 300; i++)
 		submit(queue, ops[i] = make("A"));
@@ -265,7 +340,7 @@ static void a_batch_has_at_most_256_operations(void **state)
 static void who_finds_the_batch_full_comes_with_the_next(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(1000, 1);
+	struct queue *queue = queue_new(1000, 1, 0);
 	struct operation *before[254], *taken[LU_BATCH_OPERATIONS_MAX], *ab = make("AB"), *a = make("A"), *b = make("B");
 	for (size_t i = 0; i < 254; i++)
 		submit(queue, before[i] = make("C"));
@@ -286,7 +361,7 @@ static void who_finds_the_batch_full_comes_with_the_next(void **state)
 static void a_batch_has_at_most_2000_lines_but_one_operation_always_fits(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 1);
+	struct queue *queue = queue_new(100, 1, 0);
 	struct operation *a = make("A"), *b = make("B"), *c = make("C"), *d = make("D");
 	a->sku_count = 1200;
 	b->sku_count = 800;
@@ -309,7 +384,7 @@ static void a_batch_has_at_most_2000_lines_but_one_operation_always_fits(void **
 static void a_full_queue_keeps_room_for_keepers(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(32, 1);
+	struct queue *queue = queue_new(32, 1, 0);
 	struct operation *ops[33];
 	int64_t before = metric_get(METRIC_QUEUE_DEPTH);
 	for (size_t i = 0; i < 33; i++)
@@ -339,7 +414,7 @@ static void a_full_queue_keeps_room_for_keepers(void **state)
 static void a_closed_queue_is_drained_and_then_says_so(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *a = make("A"), *late = make("A"), *taken[LU_BATCH_OPERATIONS_MAX];
 	submit(queue, a);
 	queue_close(queue);
@@ -358,7 +433,7 @@ static void a_closed_queue_is_drained_and_then_says_so(void **state)
 static void misuse_is_a_bug(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 1);
+	struct queue *queue = queue_new(100, 1, 0);
 	struct operation *a = make("A"), *taken[LU_BATCH_OPERATIONS_MAX];
 	submit(queue, a);
 	assert_dies(queue_free(queue));
@@ -375,7 +450,7 @@ static void misuse_is_a_bug(void **state)
 static void a_collision_only_delays(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *aa = make("AA"), *a = make("A"), *aba = make("ABA");
 	submit(queue, aa);
 	submit(queue, a);
@@ -515,7 +590,7 @@ static void I13_every_batch_is_what_the_rule_says(void **state)
 {
 	(void)state;
 	struct reference *r = calloc(1, sizeof *r);
-	struct queue *queue = queue_new(ITEMS * 2, WRITERS);
+	struct queue *queue = queue_new(ITEMS * 2, WRITERS, 0);
 	int submitted = 0, batches = 0, parallel = 0;
 	while (submitted < ITEMS || r->waiting_count ||
 	       r->running_count[0] + r->running_count[1] + r->running_count[2] + r->running_count[3]) {
@@ -625,7 +700,7 @@ static void *run_writer(void *argument)
 static void I13_threads_see_each_operation_once_in_order_and_alone(void **state)
 {
 	(void)state;
-	struct traffic t = {.queue = queue_new(256, WRITERS)};
+	struct traffic t = {.queue = queue_new(256, WRITERS, 1)};
 	struct worker submitters[SUBMITTERS], writers[WRITERS];
 	for (unsigned i = 0; i < SUBMITTERS; i++)
 		t.items[i] = calloc(EACH, sizeof(struct item));
@@ -664,7 +739,7 @@ static void every_waiting_writer_hears_that_the_queue_is_drained(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 300; round++) {
-		struct traffic t = {.queue = queue_new(100, WRITERS)};
+		struct traffic t = {.queue = queue_new(100, WRITERS, 1)};
 		struct worker writers[WRITERS];
 		struct operation *a1 = make("A"), *a2 = make("A"), *taken[LU_BATCH_OPERATIONS_MAX];
 		submit(t.queue, a1);
@@ -690,7 +765,7 @@ static void ten_thousand_waiting_cost_nothing(void **state)
 {
 	(void)state;
 	enum { WAITING = 10000, ROUNDS = 1000 };
-	struct queue *queue = queue_new(WAITING * 2, 2);
+	struct queue *queue = queue_new(WAITING * 2, 2, 0);
 	struct item *items = calloc(WAITING, sizeof *items);
 	for (int i = 0; i < WAITING; i++)
 		submit(queue, init(&items[i], OPERATION_CHECKOUT, (int[]){1}, 1, 0));
@@ -720,7 +795,7 @@ static void ten_thousand_waiting_cost_nothing(void **state)
 /* Behind a SKU in use, and first of its kind: its time is up before its turn has come. */
 static void I9_whose_time_is_up_is_lent_to_be_refused(void **state)
 {
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *got[LU_BATCH_OPERATIONS_MAX], *first = make("A"), *late = make("AB"), *behind = make("B");
 	assert_int_equal(queue_submit(queue, first), LU_OK);
 	assert_int_equal(queue_take(queue, 0, got), 1);
@@ -744,7 +819,7 @@ static void I9_whose_time_is_up_is_lent_to_be_refused(void **state)
 static void whose_time_is_up_knows_whether_his_key_is_at_work(void **state)
 {
 	(void)state;
-	struct queue *queue = queue_new(100, 2);
+	struct queue *queue = queue_new(100, 2, 0);
 	struct operation *got[LU_BATCH_OPERATIONS_MAX];
 	struct operation *first = init(malloc(sizeof(struct item)), OPERATION_CHECKOUT, (int[]){1}, 1, 7);
 	struct operation *twin = init(malloc(sizeof(struct item)), OPERATION_CHECKOUT, (int[]){1}, 1, 7);
@@ -770,6 +845,8 @@ int main(void)
 		cmocka_unit_test(whose_time_is_up_knows_whether_his_key_is_at_work),
 		cmocka_unit_test(carts_of_one_sku_gather_in_order),
 		cmocka_unit_test(a_sku_in_use_waits_for_its_writer_and_others_pass),
+		cmocka_unit_test(what_comes_while_many_are_at_work_is_one_batch),
+		cmocka_unit_test(nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
 		cmocka_unit_test(one_key_never_twice_in_a_batch),
 		cmocka_unit_test(creations_travel_apart_and_one_per_sku),
