@@ -73,7 +73,7 @@ bool redis_async_connected(const struct redis_async *redis);
 /* Sends one command; on_reply is called exactly once, never from inside this call, at the latest timeout_ms later:
  * then the connection is closed and every call waiting on it fails. Reconnects by itself (50 ms, doubling to 1 s);
  * while there is no connection it fails at once (still through the loop). The reply lives until on_reply returns, and is
- * NULL with an error. The arguments are copied. */
+ * NULL with an error. The arguments are copied. on_reply NULL: nobody wants to know. */
 void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
                       void *context);
 /* As redis_call_two(), but the connection stays: a MULTI left open ends with the next EXEC, which fails. */

@@ -90,9 +90,11 @@ static struct call *calls_take(struct calls *calls)
 
 static void answer(struct redis_async *redis, struct call *call, enum lu_error error, const redisReply *reply)
 {
-	redis->callbacks++;
-	call->on_reply(error, reply, call->context);
-	redis->callbacks--;
+	if (call->on_reply) {
+		redis->callbacks++;
+		call->on_reply(error, reply, call->context);
+		redis->callbacks--;
+	}
 	buffer_done(&call->request);
 	free(call);
 }
@@ -417,14 +419,12 @@ void redis_async_call(struct redis_async *redis, int argc, const struct text *ar
 	event_active(redis->work, 0, 0);
 }
 
-static void on_queued(enum lu_error error, const redisReply *reply, void *context) {}
-
 void redis_async_call_two(struct redis_async *redis, const struct redis_command commands[2], redis_on_reply on_reply,
                           void *context)
 {
 	const struct text multi = TEXT("MULTI"), exec = TEXT("EXEC");
-	redis_async_call(redis, 1, &multi, on_queued, NULL);
-	redis_async_call(redis, commands[0].argc, commands[0].argv, on_queued, NULL);
-	redis_async_call(redis, commands[1].argc, commands[1].argv, on_queued, NULL);
+	redis_async_call(redis, 1, &multi, NULL, NULL);
+	redis_async_call(redis, commands[0].argc, commands[0].argv, NULL, NULL);
+	redis_async_call(redis, commands[1].argc, commands[1].argv, NULL, NULL);
 	redis_async_call(redis, 1, &exec, on_reply, context);
 }

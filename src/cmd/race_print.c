@@ -51,6 +51,14 @@ static void print_timelines(const struct race *race, FILE *out)
 
 /* --- the sweep ------------------------------------------------------------------------------------------------------------ */
 
+/* A control that did nothing wrong was alone, or had luck: it is never "right". */
+static const char *verdict_of(const struct race_result *r)
+{
+	if (!r->correct)
+		return r->must_hold ? "WRONG, and must not be" : "WRONG";
+	return r->must_hold ? "right" : r->buyers > 1 ? "lucky" : "alone";
+}
+
 static void print_result(const struct race_result *r, FILE *out)
 {
 	fprintf(out, "  %-14s %6d %8lld %8lld %8lld %8lld %8lld %9lld", r->strategy, r->buyers, (long long)r->sold,
@@ -60,7 +68,7 @@ static void print_result(const struct race_result *r, FILE *out)
 		fprintf(out, " %8.2f %8.2f %9.0f", r->p50_ms, r->p99_ms, r->sales_per_s);
 	else
 		fprintf(out, " %8s %8s %9s", "-", "-", "-");
-	fprintf(out, "  %s\n", r->correct ? "right" : r->must_hold ? "WRONG, and must not be" : "WRONG");
+	fprintf(out, "  %s\n", verdict_of(r));
 }
 
 /* One table for each workload; a blank line between numbers of buyers. */
@@ -131,8 +139,12 @@ static void print_caches(const struct race *race, FILE *out)
 		fputs("\nHolds, of which buyers abandon 30 %\n", out);
 	for (const struct race_drift *d = race->drifts; d < race->drifts + race->drift_count; d++) {
 		const struct race_drift_point *last = d->count ? &d->points[d->count - 1] : NULL;
-		fprintf(out, "  %-12s of %lld units %lld are sold at the end, %lld are held by nobody and for ever\n", d->name,
-		        (long long)d->units, (long long)(last ? last->sold : 0), (long long)d->unsold);
+		long long sold = last ? last->sold : 0;
+		fprintf(
+			out,
+			"  %-12s of %lld units %lld are sold at the end, %lld are held by nobody and for ever, %lld are on sale or "
+			"under a hold that ends\n",
+			d->name, (long long)d->units, sold, (long long)d->unsold, (long long)(d->units - d->unsold) - sold);
 	}
 }
 
@@ -142,8 +154,10 @@ static void print_verdict(const struct race *race, FILE *out)
 	for (const struct race_result *r = race->results; r < race->results + race->result_count; r++)
 		quiet += !r->must_hold && r->correct && r->buyers > 1;
 	if (quiet)
-		fprintf(out, "\n%d %s of a control with more than one buyer met no race this time: that is luck, not a lock\n",
-		        quiet, text_plural(quiet, "run", "runs"));
+		fprintf(
+			out,
+			"\n%d %s of a control with more than one buyer met no race this time (lucky): that is luck, not a lock\n",
+			quiet, text_plural(quiet, "run", "runs"));
 	fprintf(out, "\n%s\n",
 	        !race_holds(race)        ? "NOT AS IT MUST BE: see above, in capitals"
 	        : race_has_promise(race) ? "every strategy that must hold has held"

@@ -45,6 +45,8 @@ enum outcome attempt_begin_and_lock(struct attempt *a, struct first_round *round
 /* What only that round trip could name: the objects of stored answers, and the answers. */
 enum lu_error attempt_read_objects(struct attempt *a, struct first_round *round) LU_MUST_CHECK;
 
+/* Nothing is known yet; what the writer's last attempt knew is forgotten. */
+struct attempt attempt_new(struct batch *batch, int64_t deadline_ns);
 /* What the connection's last error means. */
 enum outcome attempt_outcome(const struct pg *pg);
 /* Leaves the transaction; whatever was asked of Redis is taken or given up. Returns `outcome`. */

@@ -57,6 +57,17 @@ static int64_t lap(struct attempt *a)
 	return took;
 }
 
+struct attempt attempt_new(struct batch *batch, int64_t deadline_ns)
+{
+	struct writer *writer = batch->writer;
+	arena_reset(&writer->arena);
+	return (struct attempt){.batch = batch,
+	                        .writer = writer,
+	                        .pg = writer->pg,
+	                        .arena = &writer->arena,
+	                        .deadline_ns = deadline_ns};
+}
+
 /* --- what a failure means ------------------------------------------------------------------------------------------ */
 
 enum outcome attempt_outcome(const struct pg *pg)
@@ -416,14 +427,8 @@ static enum outcome decide_all(struct attempt *a, struct first_round *round)
 
 enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 {
-	struct writer *writer = batch->writer;
-	arena_reset(&writer->arena);
-	struct attempt a = {.batch = batch,
-	                    .writer = writer,
-	                    .pg = writer->pg,
-	                    .arena = &writer->arena,
-	                    .deadline_ns = deadline_ns,
-	                    .started_ns = clock_boottime_ns()};
+	struct attempt a = attempt_new(batch, deadline_ns);
+	a.started_ns = clock_boottime_ns();
 	a.lap_ns = a.started_ns;
 	for (size_t i = 0; i < batch->count; i++)
 		batch->operations[i]->key_in_flight = false;

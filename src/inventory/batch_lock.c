@@ -292,12 +292,7 @@ enum outcome attempt_begin_and_lock(struct attempt *a, struct first_round *round
 enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns)
 {
 	struct writer *writer = batch->writer;
-	arena_reset(&writer->arena);
-	struct attempt a = {.batch = batch,
-	                    .writer = writer,
-	                    .pg = writer->pg,
-	                    .arena = &writer->arena,
-	                    .deadline_ns = deadline_ns};
+	struct attempt a = attempt_new(batch, deadline_ns);
 	if (pg_connect(a.pg, deadline_ns))
 		return OUTCOME_RECONNECT;
 	struct locked_sku *skus;

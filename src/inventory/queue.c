@@ -527,8 +527,8 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 		bool full = count >= QUEUE_GATHER_FROM && queue->gather_ms > 0;
 		queue->gather_until_ns = full ? deadline_in_ms(queue->gather_ms) : 0;
 		queue->gathering = writer;
-		queue->watched = false;
 	}
+	queue->watched = false; /* it may have been this one who would have woken */
 	wake_if_work(queue);
 	if (queue->closed && queue->depth == 0)
 		pthread_cond_broadcast(&queue->work);

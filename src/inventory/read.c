@@ -180,8 +180,6 @@ static void call_done(struct read_call *call)
 		event_active(r->flush, EV_TIMEOUT, 0);
 }
 
-static void on_taught(enum lu_error error, const redisReply *reply, void *context) {}
-
 static void on_reply(enum lu_error error, const redisReply *reply, void *context)
 {
 	struct read_call *call = context;
@@ -198,7 +196,7 @@ static void on_reply(enum lu_error error, const redisReply *reply, void *context
 	}
 	if (forgotten && !r->stopping) { /* for the next ones */
 		struct cell_call teach = cell_teach_read(&call->arena);
-		redis_async_call(r->redis, teach.argc, teach.argv, on_taught, NULL);
+		redis_async_call(r->redis, teach.argc, teach.argv, NULL, NULL);
 	}
 	struct cell *cells = NULL;
 	if (kind == CELL_OK) {

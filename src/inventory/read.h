@@ -1,6 +1,6 @@
 /* Reading availability: hits from Redis on the caller's event loop, everything else through the loaders.
  *
- * One reader per http loop. All look-ups of one loop tick travel in one call of the script `read`. A V is served only if
+ * One reader per http loop. All look-ups of one loop tick travel in one call of `read`. A V is served only if
  * the read lease covers its namespace after the reply came (I-numbers: src/inventory/README.md).
  * Ownership: the caller embeds the look-up; on_done comes exactly once, on the loop's thread, never from inside
  * reader_lookup(). Thread: the loop's.
