@@ -13,7 +13,6 @@
 #include <strings.h>
 #include <time.h>
 
-#include "api/api.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -22,21 +21,10 @@
 #include "fuzz/fake_inventory.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/peer.h"
-#include "http/auth.h"
+#include "fuzz/service.h"
 
-#define KEY "lu_fuzz"
 #define SKILL "amzn1.ask.skill.fuzz"
 #define BYTES_MAX (64 * 1024)
-
-/* Cuts the line off the front of *rest, without its LF. */
-static struct text line_cut(struct text *rest)
-{
-	const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
-	struct text line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
-	rest->data += line.size + (end != NULL);
-	rest->size -= line.size + (end != NULL);
-	return line;
-}
 
 /* --- the address ---------------------------------------------------------------------------------------------------- */
 
@@ -208,38 +196,22 @@ static void check_conversation(struct text input)
 
 /* --- the target ----------------------------------------------------------------------------------------------------- */
 
-static void config_with_a_skill(struct config *config)
-{
-	char *argv[] = {"serve", NULL};
-	int positionals;
-	bool help;
-	CHECK(config_load(config, "*", NULL, 1, argv, &positionals, &help, stderr));
-	config->alexa_key = KEY;
-	config->alexa_application = SKILL;
-	config->alexa_verify = false;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size > BYTES_MAX)
 		return 0;
 	struct text rest = {(const char *)data, size};
-	struct keyring_entry entry = {.principal = {.id = 1, .channel = CHANNEL_VOICE, .scopes = SCOPE_READ | SCOPE_SELL}};
-	struct keyring *keyring = keyring_new();
-	struct config config;
 	check_url(line_cut(&rest));
 	struct text signature = line_cut(&rest);
 	check_signature(signature, rest);
-	config_with_a_skill(&config);
-	struct api *api = api_new(&config, NULL);
-	CHECK(EVP_Digest(KEY, sizeof KEY - 1, entry.sha256, NULL, EVP_sha256(), NULL) == 1);
-	keyring_replace(keyring, &entry, 1);
-	auth_use(keyring);
+	struct config config;
+	service_config(&config);
+	config.alexa_key = SERVICE_KEY;
+	config.alexa_application = SKILL;
+	config.alexa_verify = false;
 	fake_products = true;
-	peer_start(api_router(api), api_hooks(api));
+	service_start(&config, CHANNEL_VOICE, SCOPE_READ | SCOPE_SELL);
 	check_conversation(rest);
-	peer_stop();
-	api_free(api);
-	keyring_free(keyring);
+	service_stop();
 	return 0;
 }

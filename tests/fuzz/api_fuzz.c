@@ -19,9 +19,8 @@
 #include "fuzz/fake_inventory.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/peer.h"
-#include "http/auth.h"
+#include "fuzz/service.h"
 
-#define KEY "lu_fuzz"
 #define BYTES_MAX (64 * 1024)
 
 /* --- the request ---------------------------------------------------------------------------------------------------- */
@@ -35,16 +34,6 @@ struct asked {
 	size_t cache_control_count; /* the same */
 	struct text cache_control;
 };
-
-/* Cuts the line off the front of *rest, without its LF. */
-static struct text line_cut(struct text *rest)
-{
-	const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
-	struct text line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
-	rest->data += line.size + (end != NULL);
-	rest->size -= line.size + (end != NULL);
-	return line;
-}
 
 static struct text trim(struct text text)
 {
@@ -84,7 +73,7 @@ static void compose(struct text input, struct asked *asked)
 			asked->cache_control = value;
 	}
 	if (!key)
-		buffer_add_string(out, "Authorization: Bearer " KEY "\r\n");
+		buffer_add_string(out, "Authorization: Bearer " SERVICE_KEY "\r\n");
 	if (!type)
 		buffer_add_string(out, "Content-Type: application/json\r\n");
 	if (!asked->own_framing && input.size)
@@ -223,27 +212,6 @@ static void check_answer(const struct peer_answer *answer, bool has_body)
 	json_decref(body);
 }
 
-/* What it is without any option, with a bot. */
-static void config_default(struct config *config)
-{
-	char *argv[] = {"serve", NULL};
-	int positionals;
-	bool help;
-	CHECK(config_load(config, "*", NULL, 1, argv, &positionals, &help, stderr));
-	config->telegram_key = KEY;
-	config->telegram_secret = "secret";
-}
-
-static struct keyring *keyring_of_the_fuzzer(void)
-{
-	static struct keyring_entry entry = {.principal = {.id = 1, .channel = CHANNEL_WEB}};
-	struct keyring *keyring = keyring_new();
-	entry.principal.scopes = SCOPE_READ | SCOPE_SELL | SCOPE_STOCK;
-	CHECK(EVP_Digest(KEY, sizeof KEY - 1, entry.sha256, NULL, EVP_sha256(), NULL) == 1);
-	keyring_replace(keyring, &entry, 1);
-	return keyring;
-}
-
 /* Figures of now in /metrics, ids and times in /mcp and of a bot, a client's next try in /v1/events. */
 static bool is_of_chance(struct text line)
 {
@@ -278,17 +246,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > BYTES_MAX)
 		return 0;
 	struct config config;
-	config_default(&config);
-	struct api *api = api_new(&config, NULL);
-	struct keyring *keyring = keyring_of_the_fuzzer();
 	struct asked asked;
-	auth_use(keyring);
-	peer_start(api_router(api), api_hooks(api));
+	service_config(&config);
+	config.telegram_key = SERVICE_KEY;
+	config.telegram_secret = "secret";
+	service_start(&config, CHANNEL_WEB, SCOPE_READ | SCOPE_SELL | SCOPE_STOCK);
 	compose((struct text){(const char *)data, size}, &asked);
 	fuzz_request(&asked);
-	peer_stop();
+	service_stop();
 	buffer_done(&asked.bytes);
-	api_free(api);
-	keyring_free(keyring);
 	return 0;
 }

@@ -10,15 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "fuzz/fake_inventory.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/peer.h"
-#include "http/auth.h"
+#include "fuzz/service.h"
 
-#define KEY "lu_fuzz"
 #define TOKEN "the token of an account"
 #define PUBLIC_URL "https://shop.example"
 #define BYTES_MAX (16 * 1024)
@@ -214,38 +212,20 @@ static void check_call(struct text line, struct text body)
 
 /* --- the target ----------------------------------------------------------------------------------------------------- */
 
-static void config_with_a_phone(struct config *config)
-{
-	char *argv[] = {"serve", NULL};
-	int positionals;
-	bool help;
-	CHECK(config_load(config, "*", NULL, 1, argv, &positionals, &help, stderr));
-	config->twilio_key = KEY;
-	config->twilio_token = TOKEN;
-	config->public_url = PUBLIC_URL;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size > BYTES_MAX)
 		return 0;
 	struct text rest = {(const char *)data, size};
-	const char *end = size ? memchr(rest.data, '\n', size) : NULL;
-	struct text line = {rest.data, end ? (size_t)(end - rest.data) : size};
-	rest = (struct text){rest.data + line.size + (end != NULL), size - line.size - (end != NULL)};
-	struct keyring_entry entry = {.principal = {.id = 1, .channel = CHANNEL_VOICE, .scopes = SCOPE_READ | SCOPE_SELL}};
-	struct keyring *keyring = keyring_new();
+	struct text line = line_cut(&rest);
 	struct config config;
-	config_with_a_phone(&config);
-	struct api *api = api_new(&config, NULL);
-	CHECK(EVP_Digest(KEY, sizeof KEY - 1, entry.sha256, NULL, EVP_sha256(), NULL) == 1);
-	keyring_replace(keyring, &entry, 1);
-	auth_use(keyring);
+	service_config(&config);
+	config.twilio_key = SERVICE_KEY;
+	config.twilio_token = TOKEN;
+	config.public_url = PUBLIC_URL;
 	fake_products = true;
-	peer_start(api_router(api), api_hooks(api));
+	service_start(&config, CHANNEL_VOICE, SCOPE_READ | SCOPE_SELL);
 	check_call(line, rest);
-	peer_stop();
-	api_free(api);
-	keyring_free(keyring);
+	service_stop();
 	return 0;
 }

@@ -18,19 +18,10 @@
 #include "channels/webhook_address.h"
 #include "channels/webhook_message.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/service.h"
 
 #define TIME_S INT64_C(1796135525)
 #define ID "msg_00112233445566778899aabbccddeeff"
-
-/* Cuts the line off the front of *rest, without its LF. */
-static struct text line_cut(struct text *rest)
-{
-	const char *end = rest->size ? memchr(rest->data, '\n', rest->size) : NULL;
-	struct text line = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
-	rest->data += line.size + (end != NULL);
-	rest->size -= line.size + (end != NULL);
-	return line;
-}
 
 /* --- the URL -------------------------------------------------------------------------------------------------------- */
 
