@@ -22,7 +22,7 @@ end
 local function cart()
 	local first, list = skus == 1 and 0 or math.random(0, skus - 1), {}
 	for i = 1, lines do
-		list[i] = string.format('{"sku":"BENCH-%05d","quantity":1}', 1 + first)
+		list[i] = string.format('{"sku":"BENCH-%012d","quantity":1}', 1 + first)
 		first = (first + math.random(1, math.floor(skus / lines))) % skus
 	end
 	return '{"lines":[' .. table.concat(list, ",") .. "]}"

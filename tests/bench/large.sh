@@ -26,7 +26,7 @@ round() {
 # Every cell is filled, 500 at a call.
 warm() {
 	await_lease
-	seq "$1" | awk '{ printf "%s\"BENCH-%05d\"%s", NR % 500 == 1 ? "{\"skus\":[" : ",", $1, NR % 500 ? "" : "]}\n" } END { if (NR % 500) print "]}" }' >"$work/warm"
+	seq "$1" | awk '{ printf "%s\"BENCH-%012d\"%s", NR % 500 == 1 ? "{\"skus\":[" : ",", $1, NR % 500 ? "" : "]}\n" } END { if (NR % 500) print "]}" }' >"$work/warm"
 	split -l 100 --filter='while read -r body; do printf "next\nurl = %s/v1/availability\nheader = \"Authorization: Bearer %s\"\nheader = \"Content-Type: application/json\"\noutput = /dev/null\ndata = \"%s\"\n" '"$url $key"' "${body//\"/\\\"}"; done | curl -fsS -K -' "$work/warm"
 }
 three() { # label prefix prefix: ratios of the three figures

@@ -54,9 +54,9 @@ start_serve() {
 	started+=($!)
 	ready "$work/$1.log" >"$work/$1.url"
 }
-# catalogue FROM TO DATABASE REDIS
+# catalogue FROM TO DATABASE REDIS: SKUs named as redis-benchmark writes numbers.
 catalogue() {
-	{ echo sku,on_hand; seq -f 'BENCH-%05.0f,900000000' "$1" "$2"; } >"$work/catalogue.csv"
+	{ echo sku,on_hand; seq -f 'BENCH-%012.0f,900000000' "$1" "$2"; } >"$work/catalogue.csv"
 	env -u LASTUNIT_REDIS_URL "$binary" import "$work/catalogue.csv" --database-url "$3" ${4:+--redis-url "$4"} >"$work/import.log" 2>&1 ||
 		{ cat "$work/import.log" >&2; die "import failed"; }
 }

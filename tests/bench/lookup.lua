@@ -6,11 +6,11 @@ function init(args)
 	requests = {}
 	for i = 1, 256 do
 		if per_request == 1 then
-			requests[i] = wrk.format("GET", string.format("/v1/availability/BENCH-%05d", math.random(1, skus)), headers)
+			requests[i] = wrk.format("GET", string.format("/v1/availability/BENCH-%012d", math.random(1, skus)), headers)
 		else
 			local list = {}
 			for j = 1, per_request do
-				list[j] = string.format('"BENCH-%05d"', math.random(1, skus))
+				list[j] = string.format('"BENCH-%012d"', math.random(1, skus))
 			end
 			requests[i] = wrk.format("POST", "/v1/availability", headers, '{"skus":[' .. table.concat(list, ",") .. "]}")
 		end
