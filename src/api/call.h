@@ -20,7 +20,8 @@ struct api_loop {
 	struct inventory *inventory;
 	struct reader *reader;
 	struct events *events;
-	struct buffer out; /* the answer being written; request_reply copies it */
+	struct names *names; /* channels/names.h: the process's, shared */
+	struct buffer out;   /* the answer being written; request_reply copies it */
 };
 
 struct api_loop *loop_of(struct request *request);

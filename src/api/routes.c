@@ -8,6 +8,7 @@
 #include "api/handlers.h"
 #include "base/check.h"
 #include "channels/handlers.h"
+#include "channels/names.h"
 
 #define GET HTTP_METHOD_GET
 #define POST HTTP_METHOD_POST
@@ -74,6 +75,7 @@ static const struct router router = {routes, sizeof routes / sizeof *routes};
 struct api {
 	const struct config *config;
 	struct inventory *inventory;
+	struct names *names;
 };
 
 struct api *api_new(const struct config *config, struct inventory *inventory)
@@ -82,11 +84,13 @@ struct api *api_new(const struct config *config, struct inventory *inventory)
 	CHECK(api);
 	api->config = config;
 	api->inventory = inventory;
+	api->names = names_new();
 	return api;
 }
 
 void api_free(struct api *api)
 {
+	names_free(api->names);
 	free(api);
 }
 
@@ -102,6 +106,7 @@ static void *loop_start(struct server_loop *server_loop, void *context)
 	CHECK(loop);
 	loop->config = api->config;
 	loop->inventory = api->inventory;
+	loop->names = api->names;
 	loop->reader = reader_new(api->inventory, server_loop_base(server_loop), server_loop_mailbox(server_loop));
 	loop->events = events_new(api->config, api->inventory, server_loop, loop->reader);
 	return loop;

@@ -1,9 +1,12 @@
-/* Turns. Failure modes: what is refused at once comes to on_done like everything else, but from the loop's mailbox's
- * caller: from inside the call. A channel may therefore do nothing behind it. */
+/* Turns. Failure modes: what is refused at once comes to on_done like everything else, but from inside the call, and so does a
+ * name that is known. A channel may therefore do nothing behind it. */
 #include "channels/turn.h"
 
 #include "api/render.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "channels/names.h"
 #include "http/auth.h"
 
 #define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
@@ -51,43 +54,63 @@ static enum lu_error name(struct query *query, struct pg *pg)
 
 static void on_searched(struct ask *ask)
 {
-	finish(CONTAINER(ask, struct turn, ask), ask->query.error, (struct text){0});
+	struct turn *turn = CONTAINER(ask, struct turn, ask);
+	if (!ask->query.error && *turn->namespace)
+		names_put(loop_of(turn->request)->names, turn->namespace, turn->asked_ns, turn->products, turn->product_count);
+	finish(turn, ask->query.error, (struct text){0});
 }
 
-void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn))
+static void prepare(struct turn *turn, void (*on_done)(struct turn *turn))
 {
 	turn->on_done = on_done;
-	turn->said = said;
-	turn->limit = limit;
-	ask_init(&turn->ask, turn->request);
-	turn->ask.on_error = on_searched;
-	ask_run(&turn->ask, search, on_searched);
+	turn->asked_ns = clock_boottime_ns();
+	if (!inventory_lease(loop_of(turn->request)->inventory, turn->namespace))
+		*turn->namespace = 0;
 }
 
-static void find_one(struct turn *turn, enum lu_error (*how)(struct query *query, struct pg *pg), int64_t product_id,
-                     struct text code, void (*on_done)(struct turn *turn))
+static void run(struct turn *turn, enum lu_error (*how)(struct query *query, struct pg *pg))
 {
-	turn->on_done = on_done;
-	turn->product_id = product_id;
-	turn->said = code;
 	ask_init(&turn->ask, turn->request);
 	turn->ask.on_error = on_searched;
 	ask_run(&turn->ask, how, on_searched);
 }
 
-void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn))
 {
-	find_one(turn, find, product_id, (struct text){0}, on_done);
+	prepare(turn, on_done);
+	turn->said = said;
+	turn->limit = limit;
+	run(turn, search);
 }
 
-void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
 {
-	find_one(turn, name, product_id, (struct text){0}, on_done);
+	prepare(turn, on_done);
+	turn->product_id = product_id;
+	run(turn, find);
 }
 
 void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn))
 {
-	find_one(turn, find, 0, code, on_done);
+	prepare(turn, on_done);
+	turn->said = code;
+	run(turn, find);
+}
+
+void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
+{
+	prepare(turn, on_done);
+	turn->product_id = product_id;
+	turn->products = ARENA_NEW(turn->arena, struct product);
+	if (*turn->namespace && names_get(loop_of(turn->request)->names, turn->namespace, turn->asked_ns, product_id,
+	                                  turn->arena, turn->products)) {
+		turn->product_count = 1;
+		metric_add(METRIC_NAMES_KNOWN, 1);
+		finish(turn, LU_OK, (struct text){0});
+		return;
+	}
+	metric_add(METRIC_NAMES_ASKED, 1);
+	run(turn, name);
 }
 
 /* --- look-up ------------------------------------------------------------------------------------------------------ */

@@ -25,8 +25,10 @@ struct turn {
 
 	struct text said; /* of a search */
 	size_t limit;
-	int64_t product_id;       /* of a search by id; 0: by the code in `said` */
-	struct product *products; /* best first */
+	int64_t product_id;                       /* of a search by id; 0: by the code in `said` */
+	int64_t asked_ns;                         /* when it was asked … */
+	char namespace[INVENTORY_NAMESPACE_ROOM]; /* … and under which read lease; "": none */
+	struct product *products;                 /* best first */
 	size_t product_count;
 	struct lookup_item *items; /* of a look-up, in the order asked */
 	size_t item_count;
@@ -38,7 +40,8 @@ void turn_init(struct turn *turn, struct request *request);
 void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn));
 /* One product by its id: 1 or none is found. */
 void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
-/* The same, but only what it is called and its code: for who acts on it and does not tell what is left. */
+/* The same, but only what it is called and its code: for who acts on it and does not tell what is left. What a search told
+ * this process a moment ago is not asked again (names.h): then on_done comes from inside the call. */
 void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn));
 /* As turn_find(), by its code. */
 void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn));

@@ -153,6 +153,13 @@ struct follower *inventory_follower(struct inventory *inventory)
 	return inventory->follower;
 }
 
+_Static_assert(INVENTORY_NAMESPACE_ROOM > CELL_NAMESPACE_BYTES, "a namespace fits");
+
+bool inventory_lease(struct inventory *inventory, char ret_namespace[INVENTORY_NAMESPACE_ROOM])
+{
+	return epoch_lease(inventory->epoch, ret_namespace);
+}
+
 void inventory_status(struct inventory *inventory, struct inventory_status *ret_status)
 {
 	static const char *const names[] =

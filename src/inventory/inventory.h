@@ -40,12 +40,17 @@ struct query {
 };
 enum lu_error inventory_query(struct inventory *inventory, struct query *query) LU_MUST_CHECK;
 
+/* True while hits may be served: this instance holds a read lease, of *ret_namespace (NUL behind). A namespace stands for
+ * one PostgreSQL as it was found, for one opening of the cache, and never comes again. Thread: any. */
+#define INVENTORY_NAMESPACE_ROOM 32 /* NUL included */
+bool inventory_lease(struct inventory *inventory, char ret_namespace[INVENTORY_NAMESPACE_ROOM]);
+
 /* What /readyz, /metrics and the operator want to know. */
 struct inventory_status {
 	bool database_reachable;
 	bool redis_configured, redis_reachable; /* not configured: not reachable either */
 	const char *epoch;                      /* "open", "closing", "closed", "unknown" */
-	char namespace[32];
+	char namespace[INVENTORY_NAMESPACE_ROOM];
 	bool lease; /* hits may be served now */
 	int64_t queue_depth;
 	int64_t feed_lag_ms; /* follower.h */

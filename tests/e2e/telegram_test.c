@@ -254,6 +254,96 @@ static void twenty_chats_hold_ten_units(void **state)
 	shop_expect_row("TG-TEN", 10, 10);
 }
 
+/* --- what a product is called (channels/names.h) ------------------------------------------------------------------------ */
+
+#define ELSEWHERE 3
+static char told_elsewhere[ELSEWHERE][400];
+
+/* Threads have connections of their own, and the service does not give all of them to the loop of the main thread's. */
+static void press_elsewhere(int member, void *context)
+{
+	char body[400], headers[120];
+	int chat = *(const int *)context + member;
+	snprintf(headers, sizeof headers, "X-Telegram-Bot-Api-Secret-Token: %s\r\n", secret);
+	snprintf(body, sizeof body,
+	         "{\"update_id\":%d,\"callback_query\":{\"id\":\"q\",\"from\":{\"id\":%d},\"message\":{\"message_id\":5,"
+	         "\"chat\":{\"id\":%d},\"text\":\"x\"},\"data\":\"%s\"}}",
+	         chat, chat, chat, offers[member]);
+	struct answer answer = service_call(&shop, NULL, "POST", "/channels/telegram", headers, body);
+	snprintf(told_elsewhere[member], sizeof told_elsewhere[member], "%s", answer_string(&answer, "text"));
+	answer_done(&answer);
+}
+
+static int64_t known(void)
+{
+	return shop_metric(&shop, "lastunit_names_known_total");
+}
+
+static int64_t asked(void)
+{
+	return shop_metric(&shop, "lastunit_names_asked_total");
+}
+
+/* A machine so busy that the lease runs out makes it ask, so: of several products, one for which nobody asked. */
+static void presses_ask_for_no_name_that_a_look_has_told(void **state)
+{
+	stock("TG-NAME", 1, "Heliotrope jug", "Гелиотроповый кувшин");
+	shop_warm(&shop, "TG-NAME"); /* there is a lease */
+	int64_t asked_before, known_before;
+	int product = 0, chat = 2000; /* another each time: nobody may hold much */
+	do {
+		assert_true(++product < 20);
+		chat += ELSEWHERE;
+		stock(shop_text("TG-NAME-%d", product), 10, shop_text("Gamboge%d", product), "Гуммигут");
+		for (int i = 0; i < ELSEWHERE; i++) {
+			type(chat + i, "en", shop_text("gamboge%d", product));
+			button(0, 0, offers[i]);
+		}
+		asked_before = asked();
+		known_before = known();
+		crowd_run(ELSEWHERE, press_elsewhere, &chat);
+		assert_int_equal(known() + asked(), known_before + asked_before + ELSEWHERE);
+		for (int i = 0; i < ELSEWHERE; i++)
+			assert_non_null(strstr(told_elsewhere[i], shop_text("Gamboge%d: 1 piece held for you until ", product)));
+	} while (asked() > asked_before);
+}
+
+static void rename_to(const char *sku, const char *english)
+{
+	shop_expect(shop.key_admin, "PUT", shop_text("/v1/skus/%s", sku), NULL,
+	            shop_text("{\"titles\":{\"en\":\"%s\"}}", english), 200);
+}
+
+static void a_new_title_is_told_by_each_look_and_after_it(void **state)
+{
+	char hold[65], check[65];
+	stock("TG-RENAMED", 5, "Indigo saucer", "Индиговое блюдце");
+	shop_warm(&shop, "TG-RENAMED");
+	type(21, "en", "indigo saucer");
+	button(0, 0, hold);
+	button(0, 1, check);
+	rename_to("TG-RENAMED", "Cobalt saucer");
+	press(21, check);
+	expect_text("Cobalt saucer: 5 pieces available");
+	press(21, hold);
+	expect_text("Cobalt saucer: 1 piece held for you");
+}
+
+/* And so after a database was restored, whose products may have other ids. */
+static void what_was_told_before_a_flush_is_believed_no_more(void **state)
+{
+	char hold[65];
+	stock("TG-FLUSHED", 5, "Sepia vase", "Сепиевая ваза");
+	shop_warm(&shop, "TG-FLUSHED");
+	type(22, "en", "sepia vase");
+	button(0, 0, hold);
+	rename_to("TG-FLUSHED", "Umber vase");
+	assert_int_equal(service_run(&shop, (const char *[]){"flush", NULL}), 0);
+	shop_warm(&shop, "TG-FLUSHED"); /* there is a lease again */
+	press(22, hold);
+	expect_text("Umber vase: 1 piece held for you");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +356,9 @@ int main(void)
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
 		cmocka_unit_test(only_telegram_may_speak),
 		cmocka_unit_test_teardown(twenty_chats_hold_ten_units, shop_audit),
+		cmocka_unit_test(presses_ask_for_no_name_that_a_look_has_told),
+		cmocka_unit_test(a_new_title_is_told_by_each_look_and_after_it),
+		cmocka_unit_test_teardown(what_was_told_before_a_flush_is_believed_no_more, shop_audit),
 	};
 	return cmocka_run_group_tests(tests, open_shop, shop_close);
 }
