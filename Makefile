@@ -12,7 +12,7 @@ CC      := gcc
 endif
 WERROR  ?= 0
 LISTEN  ?= 127.0.0.1:8080
-# Beside these there are targets of their own for the long forms: sim, soak, endure, fuzz, mutants, and hostile by KINDS=hostile.
+# Beside these there are targets of their own for the long forms: sim, soak, endure, hostile, fuzz, mutants.
 KINDS   ?= unit fuzz store cache inventory spec mutants sim e2e endure $(if $(SAN),,model)
 Q       := $(if $(V),,@)
 
@@ -161,7 +161,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san test-clients test-browser check sim endure spec mutants soak bench bench-large lint format clean help
+.PHONY: run deps test test-san test-clients test-browser check sim endure hostile spec mutants soak bench bench-large lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -212,6 +212,11 @@ sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or 
 endure: deps       ## the full form of tests/endure, for a machine that does nothing else: outages and a hundred kills, with figures
 	@$(AGAIN) tests
 	@LASTUNIT_ENDURE=1 $(AGAIN) KINDS=endure LINT= check
+
+# One program at a time: the second would be measured with the first.
+hostile: deps      ## what thousands of hostile clients cost the good ones, in figures: ten minutes of a machine that does nothing else
+	@$(AGAIN) tests
+	@TEST_JOBS=1 $(AGAIN) KINDS=hostile LINT= check
 
 spec: deps         ## the scenarios of tests/spec, step by step, on a bench of their own
 	@$(AGAIN) tests
