@@ -14,7 +14,7 @@ struct attempt {
 	struct pg *pg;
 	struct arena *arena;
 	int64_t deadline_ns;
-	int64_t started_ns, lap_ns; /* the beginning, and that of the step under way */
+	int64_t started_ns, locked_ns, lap_ns; /* the beginning, the locks, and the beginning of the step under way */
 	struct operation_timing timing;
 	struct epoch_row epoch;
 	struct coherence coherence;
@@ -24,7 +24,8 @@ struct attempt {
 	size_t reservation_id_count, checkout_id_count;
 	struct text *lock_codes;
 	size_t lock_code_count;
-	size_t key_count, order_count;
+	size_t order_count;
+	bool keys_asked;
 	size_t due_limit;
 	bool key_busy; /* another transaction has one of the keys, and did not end in time */
 	bool redis;    /* the epoch is open: cells are marked and published */

@@ -392,8 +392,10 @@ static void answer_all(struct attempt *a)
 	for (size_t i = 0; i < b->count; i++) {
 		struct operation *op = b->operations[i];
 		metric_add(METRIC_HOLDS_CAPPED, op->verdict.error == LU_TOO_MANY_HOLDS);
+		int64_t from_ns = op->submitted_ns > a->started_ns ? op->submitted_ns : a->started_ns;
 		op->timing = a->timing;
-		op->timing.queue = a->started_ns - op->submitted_ns;
+		op->timing.queue = from_ns - op->submitted_ns;
+		op->timing.lock = a->locked_ns - from_ns; /* who joined did not wait for all of it */
 		batch_answer(op);
 	}
 	b->count = 0;
@@ -440,6 +442,7 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns)
 		return attempt_back_out(&a, OUTCOME_ANSWERED); /* all were blocked and went back to the queue */
 	SYNC_POINT("locked");
 	a.timing.lock = lap(&a);
+	a.locked_ns = a.lap_ns;
 	if (outcome == OUTCOME_ANSWERED)
 		outcome = decide_all(&a, &round);
 	if (outcome != OUTCOME_ANSWERED)

@@ -2,12 +2,14 @@
  *
  * Happy path: collect what the operations name, send all statements as one pipeline, take their answers in order.
  * Failure modes: a stranger's row lock times out, OUTCOME_BLOCKED; with SKIP LOCKED, the operations whose rows did not come
- * go back to the queue; an epoch that is closing is waited for outside the transaction (I5).
+ * go back to the queue; an epoch that is closing is waited for outside the transaction (I5). Locks that took long: who came
+ * meanwhile and needs no other joins, for one more round trip.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/id.h"
+#include "base/metrics.h"
 #include "base/text.h"
 #include "inventory/answer.h"
 #include "inventory/attempt.h"
@@ -51,7 +53,6 @@ static void collect(struct attempt *a)
 		else
 			add_uuid(a->reservation_ids, &a->reservation_id_count, &op->target);
 		add_uuid(a->reservation_ids, &a->reservation_id_count, &op->other);
-		a->key_count += op->key.size > 0;
 		a->order_count += op->kind == OPERATION_ORDER_PUT;
 	}
 	if (b->extra_count) /* memcpy from NULL is undefined even for nothing */
@@ -65,19 +66,22 @@ static void collect(struct attempt *a)
 	a->lock_code_count = kept;
 }
 
-static void send_keys(struct attempt *a)
+/* Of the operations from the `from`th on. False: they have none. */
+static bool send_keys(struct attempt *a, size_t from)
 {
-	int64_t *principals = ARENA_ARRAY(a->arena, a->key_count, int64_t);
-	struct text *keys = ARENA_ARRAY(a->arena, a->key_count, struct text);
+	int64_t *principals = ARENA_ARRAY(a->arena, a->batch->count - from, int64_t);
+	struct text *keys = ARENA_ARRAY(a->arena, a->batch->count - from, struct text);
 	size_t n = 0;
-	for (size_t i = 0; i < a->batch->count; i++) {
+	for (size_t i = from; i < a->batch->count; i++) {
 		const struct operation *op = a->batch->operations[i];
 		if (!op->key.size)
 			continue;
 		principals[n] = op->principal.id;
 		keys[n++] = op->key;
 	}
-	idempotency_read_send(a->pg, a->arena, principals, keys, n);
+	if (n)
+		idempotency_read_send(a->pg, a->arena, principals, keys, n);
+	return n;
 }
 
 static void send_begin_and_lock(struct attempt *a)
@@ -95,8 +99,7 @@ static void send_begin_and_lock(struct attempt *a)
 		reservation_read_send(a->pg, a->arena, a->reservation_ids, a->reservation_id_count);
 	if (a->checkout_id_count)
 		checkout_read_send(a->pg, a->arena, a->checkout_ids, a->checkout_id_count);
-	if (a->key_count)
-		send_keys(a);
+	a->keys_asked = send_keys(a, 0);
 	tx_clock_send(a->pg);
 }
 
@@ -122,7 +125,7 @@ static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *
 	if (a->checkout_id_count &&
 	    (error = checkout_read_take(pg, deadline, a->arena, &a->input.checkouts, &a->input.checkout_count)))
 		return error;
-	if (a->key_count && (error = idempotency_read_take(pg, deadline, a->arena, &ret->keys, &ret->key_count)))
+	if (a->keys_asked && (error = idempotency_read_take(pg, deadline, a->arena, &ret->keys, &ret->key_count)))
 		return error;
 	return tx_clock_take(pg, deadline, &a->input.now_us);
 }
@@ -264,6 +267,60 @@ enum lu_error attempt_read_objects(struct attempt *a, struct first_round *round)
 	return error ? error : decode_answers(a, round);
 }
 
+/* --- who came meanwhile ------------------------------------------------------------------------------------------------- */
+
+/* Whether the locks, their rows and their keys are all that it needs. */
+static bool may_join(const struct attempt *a, const struct operation *op)
+{
+	if ((op->kind != OPERATION_CHECKOUT && op->kind != OPERATION_RESERVE) || !uuid_is_nil(&op->other))
+		return false;
+	for (size_t i = 0; i < op->sku_count; i++)
+		if (!has_text(a->lock_codes, a->lock_code_count, op->skus[i]))
+			return false;
+	return true;
+}
+
+/* The locks took long, because another instance sold these SKUs: many may have come who want nothing else. They join, or
+ * each of them would wait for a turn of its own. Worth another round trip if the batch doubles by it. */
+static enum lu_error join(struct attempt *a, struct first_round *round)
+{
+	struct batch *b = a->batch;
+	struct queue *queue = a->writer->all->queue;
+	size_t before = b->count, waiting = queue_depth(queue);
+	if (b->lock != LOCK_WAIT || !b->claims_lent || waiting < QUEUE_GATHER_FROM || waiting < before)
+		return LU_OK;
+	size_t taken = queue_take_more(queue, a->writer->index, b->operations, before);
+	struct operation *others[LU_BATCH_OPERATIONS_MAX];
+	size_t other_count = 0;
+	for (size_t i = before; i < taken; i++)
+		if (may_join(a, b->operations[i]))
+			b->operations[b->count++] = b->operations[i];
+		else
+			others[other_count++] = b->operations[i];
+	queue_return(queue, others, other_count);
+	if (b->count == before)
+		return LU_OK;
+	metric_add(METRIC_BATCH_JOINED, (int64_t)(b->count - before));
+	struct idempotency_row *keys = NULL;
+	size_t key_count = 0;
+	bool asked = send_keys(a, before);
+	tx_clock_send(a->pg);
+	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
+	if (!error && asked)
+		error = idempotency_read_take(a->pg, a->deadline_ns, a->arena, &keys, &key_count);
+	if (!error)
+		error = tx_clock_take(a->pg, a->deadline_ns, &a->input.now_us);
+	enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
+	if (error || end)
+		return error ? error : end;
+	struct idempotency_row *all = ARENA_ARRAY(a->arena, round->key_count + key_count, struct idempotency_row);
+	for (size_t i = 0; i < round->key_count + key_count; i++)
+		all[i] = i < round->key_count ? round->keys[i] : keys[i - round->key_count];
+	round->keys = all;
+	round->key_count += key_count;
+	return LU_OK;
+}
+
 /* --- the two steps ------------------------------------------------------------------------------------------------------ */
 
 enum outcome attempt_begin_and_lock(struct attempt *a, struct first_round *round)
@@ -282,6 +339,8 @@ enum outcome attempt_begin_and_lock(struct attempt *a, struct first_round *round
 	}
 	if (a->batch->lock == LOCK_SKIP && return_blocked(a, round) != OUTCOME_ANSWERED)
 		return attempt_back_out(a, OUTCOME_SINGLY);
+	if (join(a, round))
+		return attempt_back_out(a, attempt_outcome(a->pg));
 	a->redis = a->epoch.state == EPOCH_OPEN;
 	coherence_init(&a->coherence, a->writer->redis, a->epoch.namespace);
 	return OUTCOME_ANSWERED;

@@ -352,6 +352,7 @@ void queue_return(struct queue *queue, struct operation *const *operations, size
 
 struct take {
 	uint32_t writer;
+	bool more; /* for a batch that has its rows: who joins may claim no other */
 	enum lane lane;
 	uint64_t blocked_claim;
 	size_t lines;
@@ -373,6 +374,26 @@ static bool fits(const struct take *take, const struct waiter *waiter)
 	       (take->count == 0 || take->lines + lines_of(waiter->operation) <= LU_BATCH_LINES_MAX);
 }
 
+/* Of the claims, the odd ones are SKUs. */
+static bool claims_only_rows_of(const struct waiter *waiter, uint32_t writer)
+{
+	for (const struct claim *claim = waiter->claims; claim; claim = claim->sibling)
+		if (claim->slot->hash & 1 && claim->slot->lent_to != writer)
+			return false;
+	return true;
+}
+
+/* Who stands first in a slot of the batch may run with it. */
+static void consider(struct take *take, const struct slot *slot)
+{
+	struct waiter *next = slot->first ? slot->first->waiter : NULL;
+	if (!next || next->candidate || !fits(take, next) || !may_run(next, take->writer) ||
+	    (take->more && !claims_only_rows_of(next, take->writer)))
+		return;
+	next->candidate = true;
+	TAILQ_INSERT_TAIL(&take->candidates, next, entry);
+}
+
 /* Lends the slots of one operation and finds out who, standing first behind it now, may run with this batch. */
 static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
 {
@@ -389,13 +410,8 @@ static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
 		*queue->lent_end[take->writer] = slot;
 		queue->lent_end[take->writer] = &slot->lent_next;
 	}
-	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
-		struct waiter *next = claim->slot->first ? claim->slot->first->waiter : NULL;
-		if (next && !next->candidate && fits(take, next) && may_run(next, take->writer)) {
-			next->candidate = true;
-			TAILQ_INSERT_TAIL(&take->candidates, next, entry);
-		}
-	}
+	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling)
+		consider(take, claim->slot);
 }
 
 static void waiter_free(struct queue *queue, struct waiter *waiter)
@@ -412,7 +428,8 @@ static void waiter_free(struct queue *queue, struct waiter *waiter)
 /* The earliest that may join the batch, off its list; NULL: the batch is complete. */
 static struct waiter *take_next(struct queue *queue, struct take *take)
 {
-	struct waiter *ready = TAILQ_FIRST(&queue->ready[take->lane]), *candidate = TAILQ_FIRST(&take->candidates);
+	struct waiter *ready = take->more ? NULL : TAILQ_FIRST(&queue->ready[take->lane]);
+	struct waiter *candidate = TAILQ_FIRST(&take->candidates);
 	struct waiter *next = ready && (!candidate || ready->sequence < candidate->sequence) ? ready : candidate;
 	if (next && !fits(take, next) && next == ready)
 		next = candidate; /* of the blocked ones, only one SKU's travel together */
@@ -429,7 +446,6 @@ static struct waiter *take_next(struct queue *queue, struct take *take)
 
 static size_t take_batch(struct queue *queue, struct take *take, struct operation **ret_operations)
 {
-	TAILQ_INIT(&take->candidates);
 	for (struct waiter *waiter; (waiter = take_next(queue, take));) {
 		struct operation *operation = waiter->operation;
 		ret_operations[take->count++] = operation;
@@ -506,12 +522,20 @@ static int64_t next_wake_ns(struct queue *queue)
 	return wake_ns;
 }
 
+/* What comes while a full batch of `writer` is under way waits for its end. */
+static void gather_behind(struct queue *queue, unsigned writer, size_t count)
+{
+	bool full = count >= QUEUE_GATHER_FROM && queue->gather_ms > 0;
+	queue->gather_until_ns = full ? deadline_in_ms(queue->gather_ms) : 0;
+	queue->gathering = writer;
+}
+
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX])
 {
 	CHECK(writer < queue->writers);
 	pthread_mutex_lock(&queue->mutex);
 	CHECK(!queue->lent[writer] && !queue->blocked[writer]);
-	struct take take = {.writer = writer, .lane = LANE_COUNT};
+	struct take take = {.writer = writer, .lane = LANE_COUNT, .candidates = TAILQ_HEAD_INITIALIZER(take.candidates)};
 	size_t count;
 	while (!(count = take_late(queue, ret_operations)) && (take.lane = lane_next(queue)) == LANE_COUNT &&
 	       !(queue->closed && queue->depth == 0))
@@ -524,9 +548,7 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 		queue->blocked[writer] = true;
 		queue->blocked_running++;
 	} else if (take.lane == LANE_ORDINARY) {
-		bool full = count >= QUEUE_GATHER_FROM && queue->gather_ms > 0;
-		queue->gather_until_ns = full ? deadline_in_ms(queue->gather_ms) : 0;
-		queue->gathering = writer;
+		gather_behind(queue, writer, count);
 	}
 	queue->watched = false; /* it may have been this one who would have woken */
 	wake_if_work(queue);
@@ -534,6 +556,30 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 		pthread_cond_broadcast(&queue->work);
 	pthread_mutex_unlock(&queue->mutex);
 	return count;
+}
+
+size_t queue_take_more(struct queue *queue, unsigned writer, struct operation *operations[LU_BATCH_OPERATIONS_MAX],
+                       size_t count)
+{
+	if (lane_of(operations[0]) != LANE_ORDINARY)
+		return count;
+	struct take take = {.writer = writer,
+	                    .more = true,
+	                    .lane = LANE_ORDINARY,
+	                    .count = count,
+	                    .candidates = TAILQ_HEAD_INITIALIZER(take.candidates)};
+	for (size_t i = 0; i < count; i++)
+		take.lines += lines_of(operations[i]);
+	pthread_mutex_lock(&queue->mutex);
+	for (struct slot *slot = queue->lent[writer]; slot; slot = slot->lent_next)
+		consider(&take, slot);
+	take_batch(queue, &take, operations);
+	queue->depth -= take.count - count;
+	metric_add(METRIC_QUEUE_DEPTH, -(int64_t)(take.count - count));
+	if (take.count > count)
+		gather_behind(queue, writer, take.count);
+	pthread_mutex_unlock(&queue->mutex);
+	return take.count;
 }
 
 void queue_finish(struct queue *queue, unsigned writer)

@@ -10,7 +10,7 @@
  * carts. A part of the room (1/16, at least 8) is kept for keepers.
  * Ownership: an accepted operation is the queue's until queue_take() lends it to a writer, who answers it, or gives it
  * back with queue_return(), and calls queue_finish() once no row of the batch is locked any more, be it answered or not.
- * Thread: any for submit; writer i for take(i)/finish(i).
+ * Thread: any for submit; writer i for take(i), take_more(i), finish(i).
  */
 #ifndef INVENTORY_QUEUE_H
 #define INVENTORY_QUEUE_H
@@ -31,6 +31,10 @@ enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_
 /* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. Operations whose time is up
  * (QUEUE_LATE_MS) are lent too, whatever they wait for: to be refused. Deadlines must grow with arrival. */
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
+/* More for a batch whose rows are locked, so that they need not wait for its end: those who stand next behind its operations
+ * (operations[0 .. count), count >= 1) and claim no SKU that it does not. Appends them; returns how many there are now. */
+size_t queue_take_more(struct queue *queue, unsigned writer, struct operation *operations[LU_BATCH_OPERATIONS_MAX],
+                       size_t count);
 /* Gives back, in front of everything (they were there first), unanswered. Room is never a question. */
 void queue_return(struct queue *queue, struct operation *const *operations, size_t count);
 /* The writer's batch is committed, or done: its claims are free again. */

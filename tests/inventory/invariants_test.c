@@ -43,6 +43,15 @@ static int open_house_with_a_patient_redis_client(void **state)
 	return 0;
 }
 
+static int open_house_of_patient_locks(void **state)
+{
+	int64_t timeout_ms = house_config.lock_timeout_ms;
+	house_config.lock_timeout_ms = 4000;
+	house_open(&h, NULL);
+	house_config.lock_timeout_ms = timeout_ms;
+	return 0;
+}
+
 static int open_house_of_long_leases(void **state)
 {
 	int64_t lease_ms = house_config.lease_ms;
@@ -419,6 +428,64 @@ static void I9_a_strangers_lock_stops_only_those_who_need_its_row(void **state)
 	forget(waits), pg_free(other);
 }
 
+/* One cart waits for the row, twenty come behind it: when it has the lock they all go with it. */
+static void who_comes_while_a_batch_waits_for_its_row_goes_with_it(void **state)
+{
+	struct attempt_at *carts[21];
+	make_sku(&h, "A", 20);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	int64_t batches = metric_get(METRIC_BATCHES), joined = metric_get(METRIC_BATCH_JOINED);
+	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	for (int i = 1; i < 21; i++)
+		carts[i] = begin(&h, OPERATION_CHECKOUT, "A1", i == 1 ? "again" : NULL);
+	tell(other, "UPDATE lastunit.sku SET on_hand = 19 WHERE code = 'A'");
+	tell(other, "COMMIT");
+	int sold = 0, refused = 0;
+	for (int i = 0; i < 21; i++) {
+		enum lu_error error = await(carts[i])->error;
+		sold += error == LU_OK;
+		refused += error == LU_INSUFFICIENT_STOCK;
+		forget(carts[i]);
+	}
+	assert_int_equal(sold, 19);
+	assert_int_equal(refused, 2);
+	assert_int_equal(metric_get(METRIC_BATCHES) - batches, 1);
+	assert_int_equal(metric_get(METRIC_BATCH_JOINED) - joined, 20);
+	/* The key of one of them says the same again: it was looked up, and is kept. */
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "again"), LU_OK);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "0");
+	pg_free(other);
+}
+
+/* Behind the locks their keys are read, too: one that another instance used meanwhile is answered as that was. */
+static void I7_who_joins_late_is_not_sold_to_twice(void **state)
+{
+	struct attempt_at *carts[21];
+	make_sku(&h, "A", 100);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "twice"), LU_OK);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	int64_t retries = metric_get(METRIC_BATCH_RETRIES);
+	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	for (int i = 1; i < 21; i++)
+		carts[i] = begin(&h, OPERATION_CHECKOUT, "A1", i == 20 ? "twice" : NULL);
+	tell(other, "COMMIT");
+	for (int i = 0; i < 21; i++) {
+		const struct verdict *verdict = await(carts[i]);
+		assert_int_equal(verdict->error, LU_OK);
+		assert_int_equal(verdict->replayed, i == 20);
+		forget(carts[i]);
+	}
+	assert_int_equal(metric_get(METRIC_BATCH_RETRIES), retries);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "79");
+	pg_free(other);
+}
+
 /* The keeper hangs at the epoch's row, which a stranger has locked: the lease's reading, and the keys with it, go on. */
 static void I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys(void **state)
 {
@@ -738,6 +805,7 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 
 #define ONE_LOADER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_loader, close_house)
 #define ONE_WRITER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_writer, close_house)
+#define PATIENT_LOCKS(f) cmocka_unit_test_setup_teardown(f, open_house_of_patient_locks, close_house)
 #define PATIENT(f) cmocka_unit_test_setup_teardown(f, open_house_with_a_patient_redis_client, close_house)
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
@@ -760,6 +828,8 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
+	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
+	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
 	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),

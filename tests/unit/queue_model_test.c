@@ -24,7 +24,7 @@ struct reference {
 	int lent_to[64]; /* by claim: writer + 1 */
 	struct operation *running[WRITERS][LU_BATCH_OPERATIONS_MAX];
 	size_t running_count[WRITERS];
-	int returns;
+	int returns, joined;
 };
 
 static bool claims(const struct item *item, uint64_t claim)
@@ -87,6 +87,40 @@ static void check_batch(struct reference *r, int writer, struct operation *const
 	}
 }
 
+static bool joins(const struct reference *r, size_t place, int writer)
+{
+	const struct item *item = r->waiting[place];
+	if (class_of(item) != 0 || !item->operation.sku_count || obstructed(r, place, writer + 1))
+		return false;
+	for (size_t i = 0; i < item->operation.sku_count; i++)
+		if (r->lent_to[item->claims[i]] != writer + 1)
+			return false;
+	return true;
+}
+
+/* More for a batch that has its rows: those who need no other, and all of them. */
+static void take_more(struct reference *r, struct queue *queue, int writer)
+{
+	size_t before = r->running_count[writer],
+		   count = queue_take_more(queue, (unsigned)writer, r->running[writer], before);
+	if (class_of((struct item *)r->running[writer][0]) != 0)
+		assert_int_equal(count, before);
+	for (size_t i = before; i < count; i++) {
+		struct item *item = (struct item *)r->running[writer][i];
+		size_t place = 0;
+		while (place < r->waiting_count && r->waiting[place] != item)
+			place++;
+		assert_true(place < r->waiting_count && joins(r, place, writer));
+		remove_waiting(r, place);
+		for (size_t j = 0; j < item->operation.claim_count; j++)
+			r->lent_to[item->claims[j]] = writer + 1;
+	}
+	for (size_t place = 0; place < r->waiting_count && class_of((struct item *)r->running[writer][0]) == 0; place++)
+		assert_false(joins(r, place, writer));
+	r->running_count[writer] = count;
+	r->joined += (int)(count - before);
+}
+
 static bool anything_ready(const struct reference *r)
 {
 	int blocked_running = 0;
@@ -134,14 +168,16 @@ static void I13_every_batch_is_what_the_rule_says(void **state)
 		int writer = roll(WRITERS);
 		if (submitted < ITEMS && roll(4) < 3) {
 			struct item *item = &r->items[submitted++];
-			int skus[CLAIMS_MAX], count = 0;
-			for (int sku = roll(3); sku < SKUS && count < 3; sku += 1 + roll(SKUS))
+			int skus[CLAIMS_MAX], count = 0, most = roll(2) ? 1 : 3;
+			for (int sku = roll(most == 1 ? SKUS : 3); sku < SKUS && count < most; sku += 1 + roll(SKUS))
 				skus[count++] = sku;
 			bool put = roll(10) == 0;
 			init(item, put ? OPERATION_SKU_PUT : OPERATION_CHECKOUT, skus, put ? 1 : (size_t)count,
 			     roll(2) ? 1 + roll(20) : 0);
 			submit(queue, &item->operation);
 			r->waiting[r->waiting_count++] = item;
+		} else if (r->running_count[writer] && roll(3)) {
+			take_more(r, queue, writer);
 		} else if (r->running_count[writer]) {
 			end_batch(r, queue, writer);
 		} else if (anything_ready(r)) {
@@ -154,7 +190,7 @@ static void I13_every_batch_is_what_the_rule_says(void **state)
 		}
 		assert_int_equal(queue_depth(queue), r->waiting_count);
 	}
-	assert_true(batches > 100 && parallel > 50 && r->returns > 50);
+	assert_true(batches > 100 && parallel > 50 && r->returns > 50 && r->joined > 10);
 	queue_free(queue);
 	free(r);
 }

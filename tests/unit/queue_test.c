@@ -113,6 +113,43 @@ static void nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_ha
 	}
 }
 
+static void who_needs_no_other_row_joins_a_batch_that_has_its_locks(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(100, 2, 0);
+	struct item first, twin, put;
+	struct operation *b = make("B"), *a2 = make("A"), *ab = make("AB"), *ac = make("AC"), *a3 = make("A");
+	struct operation *batch[LU_BATCH_OPERATIONS_MAX];
+	submit(queue, init(&first, OPERATION_CHECKOUT, (int[]){'A'}, 1, 7));
+	submit(queue, b);
+	assert_int_equal(queue_take(queue, 0, batch), 2);
+	submit(queue, a2);
+	submit(queue, ab);
+	submit(queue, init(&twin, OPERATION_CHECKOUT, (int[]){'B'}, 1, 7)); /* the same key: never in one batch */
+	submit(queue, ac);                                                  /* C is not locked */
+	submit(queue, a3);                                                  /* behind it */
+	assert_int_equal(queue_take_more(queue, 0, batch, 2), 4);
+	assert_ptr_equal(batch[0], &first);
+	assert_ptr_equal(batch[1], b);
+	assert_ptr_equal(batch[2], a2);
+	assert_ptr_equal(batch[3], ab);
+	assert_int_equal(queue_depth(queue), 3);
+	assert_int_equal(queue_take_more(queue, 0, batch, 4), 4);
+	queue_finish(queue, 0);
+	TAKES(queue, 1, &twin.operation, ac, a3);
+	queue_finish(queue, 1);
+	/* Nobody joins those who create it. */
+	submit(queue, init(&put, OPERATION_SKU_PUT, (int[]){'A'}, 1, 0));
+	assert_int_equal(queue_take(queue, 0, batch), 1);
+	submit(queue, a2);
+	assert_int_equal(queue_take_more(queue, 0, batch, 1), 1);
+	queue_finish(queue, 0);
+	TAKES(queue, 0, a2);
+	queue_finish(queue, 0);
+	queue_free(queue);
+	FREE(b, a2, ab, ac, a3);
+}
+
 static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 {
 	(void)state;
@@ -402,6 +439,7 @@ int main(void)
 		cmocka_unit_test(a_sku_in_use_waits_for_its_writer_and_others_pass),
 		cmocka_unit_test(what_comes_while_many_are_at_work_is_one_batch),
 		cmocka_unit_test(nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs),
+		cmocka_unit_test(who_needs_no_other_row_joins_a_batch_that_has_its_locks),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
 		cmocka_unit_test(one_key_never_twice_in_a_batch),
 		cmocka_unit_test(creations_travel_apart_and_one_per_sku),
