@@ -109,6 +109,8 @@ static int run_create(struct key_command *command)
 		return cmd_fail(&manual, EXIT_USAGE, "--channel is web, telegram, agent, voice, marketplace, pos or admin");
 	if (!scopes_parse(text_of(command->scopes), &scopes))
 		return cmd_fail(&manual, EXIT_USAGE, "--scopes is a list of read, sell, orders, stock, admin, e.g. read,sell");
+	if (text_check_key(text_of(command->principal)))
+		return cmd_fail(&manual, EXIT_USAGE, "--principal is text in UTF-8 without control characters");
 	char secret[KEY_SECRET_BYTES + 1];
 	if (*command->origins && scopes != SCOPE_READ)
 		return cmd_fail(&manual, EXIT_USAGE, "a publishable key (--origins) may only read: --scopes read");
@@ -117,7 +119,8 @@ static int run_create(struct key_command *command)
 	if (error == LU_INVALID_FIELD && *command->origins)
 		return cmd_fail(
 			&manual, EXIT_FAILED,
-			"%s has another channel, or --origins are not like \"https://shop.example http://localhost:3000\"",
+			"%s has another channel, or --origins are not like \"https://shop.example http://localhost:3000\", which is how "
+			"browsers spell them: small letters, no path, no port that goes without saying",
 			command->principal);
 	if (error == LU_INVALID_FIELD)
 		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has",
@@ -394,7 +397,7 @@ int cmd_key(int argc, char **argv)
 	     &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
-		{"origins", CONFIG_STRING, "", 0, KEYRING_ORIGINS_BYTES_MAX, "",
+		{"origins", CONFIG_STRING, "", 1, KEYRING_ORIGINS_BYTES_MAX, "",
 	     "create: makes a publishable key, for pages of these origins, with blanks between", &command.origins},
 		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key, if it is not given as a word",
 	     &command.prefix},

@@ -115,7 +115,14 @@ static enum lu_error key_insert(struct pg *pg, struct arena *arena, int64_t prin
 	return error;
 }
 
-/* "https://shop.example", "http://localhost:3000", with single blanks between: what browsers send as Origin (RFC 6454). */
+static bool ends_with(struct text text, const char *end)
+{
+	size_t size = strlen(end);
+	return text.size >= size && memcmp(text.data + text.size - size, end, size) == 0;
+}
+
+/* "https://shop.example", "http://localhost:3000", with single blanks between: what browsers send as Origin (RFC 6454). They
+ * leave out a scheme's own port, so an origin with it would be nobody's. */
 static bool origins_are_valid(struct text origins)
 {
 	while (origins.size) {
@@ -127,7 +134,7 @@ static bool origins_are_valid(struct text origins)
 		for (size_t i = scheme; scheme && i < one.size; i++)
 			if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789.-:[]", one.data[i]))
 				scheme = 0;
-		if (!scheme || (blank && origins.size == one.size + 1))
+		if (!scheme || ends_with(one, scheme == 8 ? ":443" : ":80") || (blank && origins.size == one.size + 1))
 			return false;
 		origins.data += one.size + (blank != NULL);
 		origins.size -= one.size + (blank != NULL);
@@ -138,7 +145,7 @@ static bool origins_are_valid(struct text origins)
 enum lu_error key_store(struct pg *pg, struct text principal, enum channel channel, unsigned scopes,
                         struct text origins, const char *secret, int64_t deadline_ns)
 {
-	if (principal.size == 0 || text_check_free(principal, NAME_BYTES_MAX))
+	if (principal.size > NAME_BYTES_MAX || text_check_key(principal)) /* nor line ends: it stands in lists and logs */
 		return LU_INVALID_FIELD;
 	if (origins.size > KEYRING_ORIGINS_BYTES_MAX || !origins_are_valid(origins) ||
 	    (origins.size && scopes != SCOPE_READ))

@@ -86,6 +86,30 @@ static void list_tells_the_origins_of_a_publishable_key(void **state)
 	command_done(&done);
 }
 
+static void is_refused(const char *principal, const char *origins, int exit_code)
+{
+	struct command done = key(
+		(const char *const[]){"create", "--principal", principal, "--scopes", "read", "--origins", origins, NULL});
+	if (done.exit_code != exit_code)
+		fail_msg("%s %s: exit code %d: %s", principal, origins, done.exit_code, done.out);
+	assert_string_equal(done.out, "");
+	assert_non_null(strstr(done.err, "--"));
+	command_done(&done);
+}
+
+/* No page says such an Origin, so the key would be refused everywhere; and without any it would be no publishable one, though
+ * a page is what it is for: `--origins "$UNSET"`. */
+static void origins_that_no_browser_sends_make_no_key(void **state)
+{
+	is_refused("page", "", 2);
+	is_refused("page", "https://shop.example:443", 1);
+	is_refused("page", "http://shop.example:80", 1);
+	is_refused("page", "https://a http://b:80", 1);
+	is_refused("page", "https://Shop.example", 1);
+	is_refused("page", "https://shop.example/", 1);
+	is_refused("two\nlines", "https://shop.example", 2); /* a name stands in lists */
+}
+
 static void what_is_no_live_key_is_told_and_not_repeated(void **state)
 {
 	char secret[KEY_SECRET_BYTES + 1], typo[KEY_SECRET_BYTES + 10];
@@ -123,6 +147,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
+		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
 		cmocka_unit_test(what_is_no_live_key_is_told_and_not_repeated),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
