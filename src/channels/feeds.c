@@ -187,11 +187,11 @@ static struct text etag_of(const struct feed *feed)
 static void on_looked(struct ask *ask)
 {
 	struct feed *feed = (struct feed *)ask;
-	struct text etag = etag_of(feed), known;
+	struct text etag = etag_of(feed);
 	if (feed->state.settled)
 		request_add_header(ask->request, "ETag", etag);
 	request_add_header(ask->request, "Cache-Control", TEXT("no-cache"));
-	if (feed->state.settled && request_header(ask->request, "If-None-Match", &known) && text_equal(known, etag)) {
+	if (feed->state.settled && request_knows_tag(ask->request, etag)) {
 		const char *content_type = feed->format->content_type;
 		feed_done(feed);
 		request_reply(ask->request, 304, content_type, (struct text){0});

@@ -50,7 +50,6 @@ void page_send(struct request *request, const char *type, struct text body)
 {
 	uint8_t sha256[32];
 	char etag[2 * ETAG_BYTES + 3] = "\"";
-	struct text known;
 	CHECK(EVP_Digest(body.data, body.size, sha256, NULL, EVP_sha256(), NULL) == 1);
 	for (size_t i = 0; i < ETAG_BYTES; i++)
 		sprintf(etag + 1 + 2 * i, "%02x", sha256[i]);
@@ -63,7 +62,7 @@ void page_send(struct request *request, const char *type, struct text body)
 	         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"));
 	request_add_header(request, "X-Content-Type-Options", TEXT("nosniff"));
 	request_add_header(request, "Referrer-Policy", TEXT("no-referrer"));
-	if (request_header(request, "If-None-Match", &known) && text_equal(known, text_of(etag)))
+	if (request_knows_tag(request, text_of(etag)))
 		request_reply(request, 304, type, (struct text){0});
 	else
 		request_reply(request, 200, type, body);

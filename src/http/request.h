@@ -40,6 +40,8 @@ struct text request_param(const struct request *request, size_t i);
 bool request_header(const struct request *request, const char *name, struct text *ret_value);
 /* The number of fields of this name: a header that is no list must not come twice. */
 size_t request_header_count(const struct request *request, const char *name);
+/* The client says by If-None-Match that it has what bears this tag: 304 is the answer. */
+bool request_knows_tag(const struct request *request, struct text etag);
 /* The body bytes, complete. */
 struct text request_body(const struct request *request);
 /* Its type is JSON's. */
