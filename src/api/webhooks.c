@@ -1,20 +1,27 @@
 /* Webhooks: making, showing, removing, rotating and enabling subscriptions, and what their endpoints refused.
  *
- * Happy path: one statement each on a loader's thread. A secret is shown when it is made and never again.
+ * Happy path: one statement each on a loader's thread. A secret is shown when it is made, and to whoever makes the same
+ * again under the same idempotency key, because the first answer may have been lost; never else. The key needs no row of
+ * its own: the webhook's id is made of it, so the second one meets the first.
  * Failure modes: an address that is none, or leads into the service's own network, is 422; an id that is not known 404.
  */
 #include "store/webhook.h"
 
+#include <openssl/sha.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/body.h"
 #include "api/call.h"
 #include "api/handlers.h"
+#include "base/check.h"
 #include "base/config.h"
 #include "base/id.h"
 #include "base/text.h"
 #include "channels/webhook_address.h"
 #include "channels/webhook_message.h"
+#include "http/auth.h"
 #include "http/problem.h"
 
 #define URL_BYTES_MAX 2000
@@ -24,7 +31,7 @@ struct webhook_ask {
 	struct ask ask;
 	struct webhook given;
 	char secret[WEBHOOK_SECRET_BYTES + 1];
-	bool show_secret;
+	bool show_secret, keyed;
 	int status; /* of the answer, if all is well */
 	bool done;  /* made, found */
 	struct webhook *rows;
@@ -94,10 +101,35 @@ static void on_one(struct ask *ask)
 	request_reply_json(ask->request, asked->status, w.out);
 }
 
+static bool is_the_same(const struct webhook *a, const struct webhook *b)
+{
+	bool same = text_equal(a->url, b->url) && a->events == b->events && a->sku_count == b->sku_count;
+	for (size_t i = 0; same && i < a->sku_count; i++)
+		same = text_equal(a->skus[i], b->skus[i]);
+	return same;
+}
+
+/* The key has made one before. */
+static void on_found(struct webhook_ask *asked)
+{
+	if (!is_the_same(asked->rows, &asked->given)) {
+		problem_reply(asked->ask.request, LU_IDEMPOTENCY_CONFLICT, (struct text){0});
+		return;
+	}
+	snprintf(asked->secret, sizeof asked->secret, "%.*s", (int)asked->rows->secret.size, asked->rows->secret.data);
+	asked->done = true;
+	request_add_header(asked->ask.request, "Idempotent-Replayed", TEXT("true"));
+	on_one(&asked->ask);
+}
+
 static void on_made(struct ask *ask)
 {
 	struct webhook_ask *asked = (struct webhook_ask *)ask;
 	char id[UUID_TEXT_BYTES + 1];
+	if (!asked->done && asked->count == 1) {
+		on_found(asked);
+		return;
+	}
 	if (!asked->done) {
 		problem_reply(ask->request, LU_INVALID_FIELD,
 		              arena_printf(ask->query.arena, "There are %d webhooks already. Delete one first.", WEBHOOKS_MAX));
@@ -178,7 +210,7 @@ static enum lu_error make(struct query *query, struct pg *pg)
 {
 	struct webhook_ask *asked = (struct webhook_ask *)query;
 	enum lu_error error = webhook_insert(pg, query->arena, &asked->given, query->deadline_ns, &asked->done);
-	return error || !asked->done ? error : read_one(asked, pg);
+	return error || !(asked->done || asked->keyed) ? error : read_one(asked, pg);
 }
 
 static enum lu_error look(struct query *query, struct pg *pg)
@@ -312,6 +344,39 @@ static bool take_body(struct request *request, struct webhook *given)
 	return given->url.data || refuse(request, LU_INVALID_FIELD, TEXT("`url` is missing."));
 }
 
+/* Always the same of one principal's key: a UUID of version 8. */
+static struct uuid id_of_key(struct arena *arena, int64_t principal_id, struct text key)
+{
+	struct text name = arena_printf(arena, "%lld %.*s", (long long)principal_id, (int)key.size, key.data);
+	unsigned char sha256[SHA256_DIGEST_LENGTH];
+	struct uuid id;
+	CHECK(SHA256((const unsigned char *)name.data, name.size, sha256));
+	memcpy(id.bytes, sha256, sizeof id.bytes);
+	id.bytes[6] = (uint8_t)(0x80 | (id.bytes[6] & 0x0f));
+	id.bytes[8] = (uint8_t)(0x80 | (id.bytes[8] & 0x3f));
+	return id;
+}
+
+static bool take_new_id(struct request *request, struct webhook_ask *asked)
+{
+	struct text header, key;
+	struct fault fault;
+	if (!request_header(request, "Idempotency-Key", &header)) {
+		asked->given.id = uuid_new();
+		return true;
+	}
+	if (request_header_count(request, "Idempotency-Key") > 1)
+		return refuse(request, LU_MALFORMED_REQUEST,
+		              TEXT("The header `Idempotency-Key` comes more than once; send one."));
+	if (!body_key_header(header, request_arena(request), &key, &fault)) {
+		reply_fault(request, &fault);
+		return false;
+	}
+	asked->given.id = id_of_key(request_arena(request), request_principal(request)->id, key);
+	asked->keyed = true;
+	return true;
+}
+
 /* --- routes ---------------------------------------------------------------------------------------------------------- */
 
 static struct webhook_ask *ask_new(struct request *request)
@@ -336,9 +401,8 @@ void webhook_post(struct request *request)
 {
 	struct webhook_ask *asked = ask_new(request);
 	asked->given.events = WEBHOOK_EVENTS_ALL;
-	if (!take_query_names(request, no_names) || !take_body(request, &asked->given))
+	if (!take_query_names(request, no_names) || !take_body(request, &asked->given) || !take_new_id(request, asked))
 		return;
-	asked->given.id = uuid_new();
 	webhook_secret_new(asked->secret);
 	asked->given.secret = text_of(asked->secret);
 	asked->show_secret = true;

@@ -19,7 +19,7 @@ enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct we
 		"webhook_insert",
 		"WITH w AS (INSERT INTO webhook (id, url, events, skus, secret, identity, xid, sku_id, version) SELECT $1, $2,"
 		" $3::smallint, CASE WHEN cardinality($4) > 0 THEN $4 END, $5, f.identity, f.horizon, 0, 0 FROM " FEED_STATE
-		" WHERE (SELECT count(*) FROM webhook) < $6 RETURNING id),"
+		" WHERE (SELECT count(*) FROM webhook) < $6 ON CONFLICT (id) DO NOTHING RETURNING id),"
 		" o AS (INSERT INTO webhook_out (webhook_id, sku_id) SELECT $1, s.id FROM sku s WHERE s.tracked"
 		" AND s.on_hand - s.reserved - s.safety_stock <= 0 AND $3 > 1 AND (cardinality($4) = 0 OR s.code = ANY ($4))"
 		" AND EXISTS (SELECT FROM w))"
@@ -77,7 +77,8 @@ enum lu_error webhook_list(struct pg *pg, struct arena *arena, const struct uuid
 		" w.created_at, w.delivered_at, w.failing_since, w.next_attempt_at,"
 		" coalesce((extract(epoch FROM clock_timestamp() - w.failing_since) * 1000)::int8, 0),"
 		" coalesce((extract(epoch FROM w.next_attempt_at - clock_timestamp()) * 1000)::int8, 0),"
-		" w.attempts, w.disabled, w.last_error FROM webhook w WHERE $1::uuid IS NULL OR w.id = $1 ORDER BY w.id",
+		" w.attempts, w.disabled, w.last_error FROM webhook w WHERE $1::uuid IS NULL OR w.id = $1"
+		" ORDER BY w.created_at, w.id",
 	};
 	static const struct uuid nil;
 	struct pg_params p;

@@ -102,6 +102,30 @@ static void a_webhook_is_made_shown_and_removed_and_its_secret_is_shown_once(voi
 	admin("POST", shop_path("webhooks", hook, "/enable"), NULL, 404);
 }
 
+/* An answer that was lost is asked for again: there is one webhook, and its secret is told once more. */
+static void the_same_key_makes_one_webhook(void **state)
+{
+	const char *key = "Idempotency-Key: wh-1\r\n", *body = "{\"url\":\"https://example.com/\",\"skus\":[\"B\",\"A\"]}";
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", key, body, 201);
+	snprintf(hook, sizeof hook, "%s", answer_string(&shop_answer, "id"));
+	snprintf(secret, sizeof secret, "%s", answer_string(&shop_answer, "secret"));
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "");
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: \"wh-1\"\r\n",
+	            "{\"skus\":[\"A\",\"B\"],\"url\":\"https://example.com/\"}", 201);
+	assert_string_equal(answer_string(&shop_answer, "id"), hook);
+	assert_string_equal(answer_string(&shop_answer, "secret"), secret);
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "true");
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", key, "{\"url\":\"https://example.com/\",\"skus\":[\"A\"]}",
+	            422);
+	shop_expect_problem("idempotency_conflict", "");
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: \"\r\n", body, 422);
+	shop_expect_problem("invalid_idempotency_key", "");
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.webhook"), 1);
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: wh-2\r\n", body, 201);
+	admin("GET", "/v1/webhooks", NULL, 200); /* in the order of their making, whatever their ids are */
+	assert_string_equal(answer_string(&shop_answer, "items.0.id"), hook);
+}
+
 static void what_is_no_webhook_is_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -453,6 +477,7 @@ int main(void)
 	shop_options = options;
 	const struct CMUnitTest tests[] = {
 		WEBHOOK_TEST(a_webhook_is_made_shown_and_removed_and_its_secret_is_shown_once),
+		WEBHOOK_TEST(the_same_key_makes_one_webhook),
 		WEBHOOK_TEST(what_is_no_webhook_is_refused),
 		WEBHOOK_TEST(there_is_an_end_to_how_many_there_can_be),
 		WEBHOOK_TEST(a_change_is_told_signed_as_availability),
