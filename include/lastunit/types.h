@@ -15,6 +15,7 @@
 #define LU_REFERENCE_BYTES_MAX 255
 #define LU_CALLER_BYTES_MAX 255
 #define LU_ORDER_NUMBER_BYTES_MAX 255
+#define LU_TITLE_BYTES_MAX 1000
 #define LU_LINES_MAX 1000 /* lines of one cart */
 #define LU_LOOKUP_MAX 500 /* SKUs of one look-up over HTTP */
 #define LU_QUANTITY_MAX INT64_C(1000000000)

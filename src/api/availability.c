@@ -102,27 +102,6 @@ static void add_cache_headers(struct request *request, const struct lookup *look
 	request_add_header(request, "Cache-Status", status[furthest]);
 }
 
-/* If-None-Match by RFC 9110, 13.1.2: `*`, or a list of tags compared weakly. A comma may stand inside a tag. */
-static bool none_match_fails(const struct request *request, struct text etag)
-{
-	struct text list;
-	if (!request_header(request, "If-None-Match", &list))
-		return false;
-	if (text_equal(list, TEXT("*")))
-		return true;
-	const char *at = list.data, *end = list.data + list.size;
-	while (at < end) {
-		const char *open = memchr(at, '"', (size_t)(end - at));
-		const char *close = open ? memchr(open + 1, '"', (size_t)(end - open - 1)) : NULL;
-		if (!close)
-			return false;
-		if (text_equal((struct text){open, (size_t)(close + 1 - open)}, etag))
-			return true;
-		at = close + 1;
-	}
-	return false;
-}
-
 static void on_one(struct lookup *lookup)
 {
 	struct wanted *wanted = (struct wanted *)lookup; /* its first member */
@@ -142,7 +121,7 @@ static void on_one(struct lookup *lookup)
 		char tag[ETAG_BYTES_MAX];
 		struct text etag = {tag, render_etag(&item->figures, request_principal(request), tag)};
 		request_add_header(request, "ETag", etag);
-		if (none_match_fails(request, etag)) {
+		if (request_knows_tag(request, etag)) {
 			request_reply(request, 304, "application/json", (struct text){0});
 			return;
 		}
@@ -187,7 +166,7 @@ void availability_get(struct request *request)
 void availability_list(struct request *request)
 {
 	struct arena *arena = request_arena(request);
-	if (!take_query_names(request, (const char *const[]){"sku", NULL}))
+	if (!take_query_lists(request, (const char *const[]){"sku", NULL}))
 		return;
 	struct text sku;
 	size_t count = 0;

@@ -54,7 +54,8 @@ static bool take_free_text(struct decoding *d, const char *name, const json_t *v
 			return true;
 		}
 	}
-	return REFUSE(d, LU_INVALID_FIELD, "`%s` must be a string of %zu to %zu bytes without control characters.", name,
+	return REFUSE(d, LU_INVALID_FIELD,
+	              "`%s` must be a string of %zu to %zu bytes without control characters but tab and line ends.", name,
 	              bytes_min, bytes_max);
 }
 
@@ -187,7 +188,8 @@ static bool take_titles(struct decoding *d, const char *name, const json_t *valu
 			return REFUSE(d, LU_INVALID_FIELD,
 			              "`titles.%.*s`: the name must be a language tag such as \"en\" or \"pt-BR\".",
 			              FIT(text_of(language)));
-		if (!take_free_text(d, arena_printf(d->arena, "titles.%s", language).data, title, 1, TITLE_BYTES_MAX, &ignored))
+		if (!take_free_text(d, arena_printf(d->arena, "titles.%s", language).data, title, 1, LU_TITLE_BYTES_MAX,
+		                    &ignored))
 			return false;
 		languages[n++] = language;
 	}

@@ -126,7 +126,10 @@ enum lu_error call_submit(struct call *call, void (*on_answer)(struct call *call
 	enum lu_error error = inventory_submit(loop_of(call->request)->inventory, &call->operation);
 	*ret_detail = (struct text){0};
 	if (error == LU_INVALID_QUANTITY)
-		*ret_detail = TEXT("The `lines` of one SKU add up to more than 1000000000.");
+		*ret_detail =
+			call->operation.kind == OPERATION_ADJUST
+				? TEXT("The `lines` of one SKU add up to less than -1000000000000000 or more than 1000000000000000.")
+				: TEXT("The `lines` of one SKU add up to more than 1000000000.");
 	else if (error == LU_INVALID_LINES)
 		*ret_detail = TEXT("`lines` names a SKU twice, which only quantities and deltas may.");
 	return error;
@@ -298,7 +301,7 @@ bool take_path_id(struct request *request, enum lu_error unknown, struct uuid *r
 	return false;
 }
 
-bool take_query_names(struct request *request, const char *const *names)
+bool take_query_lists(struct request *request, const char *const *names)
 {
 	struct text other = request_query_check(request, names);
 	if (!other.size)
@@ -315,6 +318,17 @@ static bool refuse_query(struct request *request, const char *name, const char *
 	problem_reply(request, LU_INVALID_FIELD,
 	              arena_printf(request_arena(request), "The query's `%s` must be %s.", name, rule));
 	return false;
+}
+
+bool take_query_names(struct request *request, const char *const *names)
+{
+	struct text second;
+	if (!take_query_lists(request, names))
+		return false;
+	for (; *names; names++)
+		if (request_query(request, *names, 1, &second))
+			return refuse_query(request, *names, "given once");
+	return true;
 }
 
 bool take_limit(struct request *request, size_t *ret_limit)
@@ -352,5 +366,5 @@ bool take_query_text(struct request *request, const char *name, struct text *ret
 	*ret_text = (struct text){0};
 	if (!request_query(request, name, 0, ret_text) || !text_check_free(*ret_text, LU_REFERENCE_BYTES_MAX))
 		return true;
-	return refuse_query(request, name, "at most 255 bytes of UTF-8 without control characters");
+	return refuse_query(request, name, "at most 255 bytes of UTF-8 without control characters but tab and line ends");
 }

@@ -76,7 +76,9 @@ bool take_json(struct request *request, bool required, json_t **ret_value) LU_MU
 /* Each false: a problem was replied. */
 bool take_path_sku(struct request *request, struct text *ret_sku) LU_MUST_CHECK;
 bool take_path_id(struct request *request, enum lu_error unknown, struct uuid *ret_id) LU_MUST_CHECK;
+/* The query has no other names than these, and of each one value (names), or any number (lists). */
 bool take_query_names(struct request *request, const char *const *names) LU_MUST_CHECK;
+bool take_query_lists(struct request *request, const char *const *names) LU_MUST_CHECK;
 bool take_limit(struct request *request, size_t *ret_limit) LU_MUST_CHECK;
 bool take_query_id(struct request *request, const char *name, struct uuid *ret_id) LU_MUST_CHECK;
 /* A valid SKU code; untouched if absent. */

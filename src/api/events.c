@@ -262,7 +262,7 @@ void event_stream(struct request *request)
 	struct events *events = loop->events;
 	struct text id;
 	size_t count;
-	if (!take_query_names(request, (const char *const[]){"sku", NULL}) || !take_skus(request, &count))
+	if (!take_query_lists(request, (const char *const[]){"sku", NULL}) || !take_skus(request, &count))
 		return;
 	struct stream *stream = ARENA_NEW(request_arena(request), struct stream);
 	stream->events = events;

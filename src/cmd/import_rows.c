@@ -279,7 +279,7 @@ enum lu_error import_row_read(const struct import_columns *columns, const struct
 		return say(ret_why, LU_INVALID_FIELD, "reason has more than 255 bytes or control characters");
 	for (size_t i = 0; i < columns->title_count; i++) {
 		row.titles[i] = csv->fields[columns->titles[i].at];
-		if (text_check_free(row.titles[i], IMPORT_TITLE_BYTES_MAX))
+		if (text_check_free(row.titles[i], LU_TITLE_BYTES_MAX))
 			return say(ret_why, LU_INVALID_FIELD, "a title has more than 1000 bytes or control characters");
 	}
 	row.names = field(columns, csv, IMPORT_NAMES);

@@ -14,7 +14,6 @@
 #include "lastunit/error.h"
 
 #define IMPORT_TITLES_MAX 8
-#define IMPORT_TITLE_BYTES_MAX 1000
 #define IMPORT_NAMES_MAX 100
 #define IMPORT_NAME_BYTES_MAX 255
 #define IMPORT_WHY_BYTES 200

@@ -143,6 +143,10 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 	if (!request_header(request, "Authorization", &value)) {
 		if (!request_query(request, AUTH_QUERY_NAME, 0, &value))
 			return LU_UNAUTHORIZED;
+		if (request_query(request, AUTH_QUERY_NAME, 1, &value)) {
+			*ret_why = "The address has more than one `key`; send one.";
+			return LU_MALFORMED_REQUEST;
+		}
 		request->key_in_address = true;
 		error = find_in_address(request, value, ret_why);
 		return error ? error : check_scopes(request, scopes, ret_why);

@@ -6,6 +6,7 @@
  *
  * What is refused leaves nothing: no count, no entry, no reservation, no stored answer.
  */
+#include "lastunit/types.h"
 #include "lib/shop.h"
 
 #include "lib/http_client.h"
@@ -106,6 +107,7 @@ static void b58_no_number_and_no_sum_wraps_around(void **state)
 	is_refused(shop.key_admin, "/v1/adjustments",
 	           "{\"reason\":\"x\",\"lines\":[{\"sku\":\"B58\",\"delta\":1000000000000000},{\"sku\":\"B58\",\"delta\":"
 	           "1000000000000000}]}");
+	shop_expect_problem("invalid_quantity", "more than 1000000000000000.");
 	shop_expect(shop.key_admin, "POST", "/v1/adjustments", "Idempotency-Key: b58\r\n",
 	            "{\"reason\":\"x\",\"lines\":[{\"sku\":\"B58\",\"delta\":1000000000000000}]}", 409);
 	shop_expect_problem("count_out_of_range", "");
@@ -224,6 +226,26 @@ static void b62_json_that_reads_two_ways_is_not_read(void **state)
 	nothing_happened("B62");
 }
 
+/* The same of an address: whoever checks the first value may not be whoever reads the last. */
+static void b62_an_address_that_reads_two_ways_is_not_read(void **state)
+{
+	static const char *const addresses[] = {
+		"/v1/skus?limit=1&limit=2",
+		"/v1/skus?after=A&limit=1&after=A",
+		"/v1/skus/B62/ledger?after=0&after=0",
+		"/v1/changes?cursor=now&cursor=now",
+		"/v1/checkouts?reference=a&reference=b",
+		"/v1/reservations?status=active&status=expired",
+		"/v1/reservations?sku=B62&sku=B63",
+		"/feeds/local.csv?store=a&store=b",
+	};
+	for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+		shop_expect(shop.key_admin, "GET", addresses[i], NULL, NULL, 422);
+		shop_expect_problem("invalid_field", "must be given once");
+	}
+	shop_expect(shop.key_web, "GET", "/v1/availability?sku=B62&sku=B62", NULL, NULL, 200);
+}
+
 static void b63_a_nul_never_cuts_a_string(void **state)
 {
 	ten_units("B63");
@@ -338,6 +360,18 @@ static void b66_blanks_make_no_second_sku_and_case_does(void **state)
 	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.sku WHERE lower(code) LIKE '%%b66'"), 1);
 }
 
+/* Whatever way it comes: a title that a file may have is one that may be sent back. */
+static void a_title_has_one_length_on_every_channel(void **state)
+{
+	char *longest = repeated("{\"titles\":{\"en\":\"", "x", LU_TITLE_BYTES_MAX, "\"}}");
+	char *longer = repeated("{\"titles\":{\"en\":\"", "x", LU_TITLE_BYTES_MAX + 1, "\"}}");
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/TITLED", NULL, longest, 201);
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/TITLED", NULL, longer, 422);
+	shop_expect_problem("invalid_field", "1 to 1000 bytes");
+	free(longer);
+	free(longest);
+}
+
 static void b67_unicode_has_one_spelling_and_a_length_in_bytes(void **state)
 {
 	static const char *const refused[] = {
@@ -445,9 +479,11 @@ int main(void)
 		cmocka_unit_test_teardown(b59_integers_are_exact_to_the_last_digit, shop_audit),
 		cmocka_unit_test_teardown(b60_what_is_no_whole_number_is_no_quantity, shop_audit),
 		cmocka_unit_test_teardown(b62_json_that_reads_two_ways_is_not_read, shop_audit),
+		cmocka_unit_test_teardown(b62_an_address_that_reads_two_ways_is_not_read, shop_audit),
 		cmocka_unit_test_teardown(b63_a_nul_never_cuts_a_string, shop_audit),
 		cmocka_unit_test_teardown(b64_a_nul_in_an_address_opens_nothing, shop_audit),
 		cmocka_unit_test_teardown(b66_blanks_make_no_second_sku_and_case_does, shop_audit),
+		cmocka_unit_test(a_title_has_one_length_on_every_channel),
 		cmocka_unit_test_teardown(b67_unicode_has_one_spelling_and_a_length_in_bytes, shop_audit),
 		cmocka_unit_test_teardown(b73_a_code_is_data_wherever_it_goes, shop_audit),
 	};

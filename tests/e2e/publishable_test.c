@@ -39,6 +39,7 @@ static void a_page_of_ours_may_read(void **state)
 	assert_int_equal(answer_int(&shop_answer, "available"), 3);
 	ask(NULL, shop_text("/v1/availability?sku=PUB&key=%s", key), "https://shop.example", 200);
 	ask(NULL, shop_text("/v1/availability/PUB?other=1&key=%s", key), NULL, 422);
+	ask(NULL, shop_text("/v1/availability/PUB?key=%s&key=lu_pub_other", key), NULL, 400);
 }
 
 static void a_page_of_another_shop_may_not(void **state)
