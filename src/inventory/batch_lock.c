@@ -280,29 +280,34 @@ static bool may_join(const struct attempt *a, const struct operation *op)
 	return true;
 }
 
-/* The locks took long, because another instance sold these SKUs: many may have come who want nothing else. They join, or
- * each of them would wait for a turn of its own. Worth another round trip if the batch doubles by it. */
-static enum lu_error join(struct attempt *a, struct first_round *round)
+/* Takes in those who came meanwhile, if they would double the batch: fewer are not worth another round trip. */
+static void take_in(struct attempt *a)
 {
 	struct batch *b = a->batch;
 	struct queue *queue = a->writer->all->queue;
-	size_t before = b->count, waiting = queue_depth(queue);
-	if (b->lock != LOCK_WAIT || !b->claims_lent || waiting < QUEUE_GATHER_FROM || waiting < before)
-		return LU_OK;
-	size_t taken = queue_take_more(queue, a->writer->index, b->operations, before);
 	struct operation *others[LU_BATCH_OPERATIONS_MAX];
-	size_t other_count = 0;
+	size_t before = b->count, waiting = queue_depth(queue), other_count = 0;
+	if (b->lock != LOCK_WAIT || !b->claims_lent || waiting < QUEUE_GATHER_FROM || waiting < before)
+		return;
+	size_t taken = queue_take_more(queue, a->writer->index, b->operations, before);
 	for (size_t i = before; i < taken; i++)
 		if (may_join(a, b->operations[i]))
 			b->operations[b->count++] = b->operations[i];
 		else
 			others[other_count++] = b->operations[i];
 	queue_return(queue, others, other_count);
-	if (b->count == before)
-		return LU_OK;
 	metric_add(METRIC_BATCH_JOINED, (int64_t)(b->count - before));
+}
+
+/* The locks took long, because another instance sold these SKUs: many may have come who want nothing else. They join, or
+ * each of them would wait for a turn of its own. Their keys are read behind the locks, like all keys. */
+static enum lu_error join(struct attempt *a, struct first_round *round)
+{
 	struct idempotency_row *keys = NULL;
-	size_t key_count = 0;
+	size_t before = a->batch->count, key_count = 0;
+	take_in(a);
+	if (a->batch->count == before)
+		return LU_OK;
 	bool asked = send_keys(a, before);
 	tx_clock_send(a->pg);
 	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
