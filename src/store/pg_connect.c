@@ -133,6 +133,11 @@ static enum lu_error session_setup(struct pg *pg, int64_t deadline_ns)
 	add_timeout(&sql, "lock_timeout", pg->lock_timeout_ms);
 	add_timeout(&sql, "statement_timeout", pg->statement_timeout_ms);
 	add_timeout(&sql, "idle_in_transaction_session_timeout", pg->idle_in_transaction_timeout_ms);
+	/* What a role or a database may have as its default, and a single statement would run under: a batch, which says
+	 * READ WRITE itself, would sell while nothing could close the epoch. */
+	buffer_add_string(&sql,
+	                  "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE,"
+	                  " NOT DEFERRABLE;");
 	/* The plans: made once per statement and connection, and right for tables of every size (src/store/README.md). */
 	buffer_add_string(&sql,
 	                  "SET synchronous_commit = on; SET search_path = lastunit; SET client_min_messages = warning;"

@@ -165,9 +165,13 @@ static void a_session_has_the_settings_the_promises_need(void **state)
 		"SELECT concat_ws(' ', current_setting('synchronous_commit'), current_setting('plan_cache_mode'),"
 		" current_setting('enable_seqscan'), current_setting('search_path'), current_setting('lock_timeout'),"
 		" current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout'),"
-		" current_setting('application_name'), current_user)",
+		" current_setting('transaction_read_only'), current_setting('transaction_isolation'),"
+		" current_setting('transaction_deferrable'), current_setting('application_name'), current_user)",
 	};
 	ask("ALTER DATABASE test_1 SET synchronous_commit = off");
+	ask("ALTER DATABASE test_1 SET default_transaction_isolation = serializable");
+	ask("ALTER DATABASE test_1 SET default_transaction_deferrable = on");
+	ask("ALTER DATABASE test_1 SET default_transaction_read_only = on");
 	struct pg *pg = pg_new(&(struct pg_options){.url = url,
 	                                            .role = "lastunit_service",
 	                                            .application_name = "it's",
@@ -177,7 +181,8 @@ static void a_session_has_the_settings_the_promises_need(void **state)
 	ok(pg, pg_connect(pg, SOON));
 	PGresult *r;
 	ok(pg, pg_query(pg, &ask_all, NULL, SOON, &r));
-	assert_text(pg_get_text(r, 0, 0, &arena), "on force_generic_plan off lastunit 100ms 2s 3s it's lastunit_service");
+	assert_text(pg_get_text(r, 0, 0, &arena),
+	            "on force_generic_plan off lastunit 100ms 2s 3s off read committed off it's lastunit_service");
 	PQclear(r);
 	pg_free(pg);
 }
