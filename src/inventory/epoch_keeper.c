@@ -146,9 +146,10 @@ static void open_if_well(struct epoch *e, const struct view *view)
 	enum lu_error error = epoch_open(e->pg, text_of(old), text_of(e->candidate), text_of(e->candidate_identity),
 	                                 e->config->lease_ms, deadline_in_ms(DATABASE_MS), &moved);
 	if (error) {
-		/* Who did not get the lock has opened nothing. Otherwise COMMIT may have been done and only its answer lost: then
-		 * the epoch is open, its cells are being filled, and it must never be opened again. */
-		if (strcmp(pg_error(e->pg)->sqlstate, "55P03")) {
+		/* COMMIT may have been done and only its answer lost: then the epoch is open, its cells are being filled, and it
+		 * must never be opened again. Before COMMIT nothing was opened, and the same is tried again: this session was
+		 * idle while Redis proved itself, and who ends idle ones would otherwise have it prove itself for ever. */
+		if (error == LU_OUTCOME_UNKNOWN) {
 			e->candidate[0] = 0; /* spent */
 			candidate_restart(e);
 		}

@@ -171,7 +171,7 @@ enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text n
 	pg_add_text(&p, namespace);
 	pg_add_text(&p, redis_identity);
 	pg_add_int8(&p, lease_ms);
-	bool moved = false, sent;
+	bool moved = false, sent = false;
 	enum lu_error error = open_pipe(pg, &p, deadline_ns, &moved);
 	arena_done(&arena);
 	if (!error)
@@ -180,5 +180,5 @@ enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text n
 		pg_rollback(pg, deadline_ns); /* keeps the reason in pg_error() */
 	else
 		*ret_moved = moved;
-	return error;
+	return sent ? LU_OUTCOME_UNKNOWN : error;
 }

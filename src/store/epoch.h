@@ -30,7 +30,8 @@ enum lu_error epoch_lease_read(struct pg *pg, struct arena *arena, int64_t deadl
 enum lu_error epoch_close(struct pg *pg, struct text namespace, int64_t deadline_ns, bool *ret_moved) LU_MUST_CHECK;
 enum lu_error epoch_closed(struct pg *pg, struct text namespace, int64_t deadline_ns, bool *ret_moved) LU_MUST_CHECK;
 /* closed -> open with a new namespace: exclusive advisory lock with lock_timeout 200 ms (LU_OVERLOADED when not had:
- * try again), which waits out the writers in flight; identity of PostgreSQL read in the same transaction. */
+ * try again), which waits out the writers in flight; identity of PostgreSQL read in the same transaction.
+ * LU_OUTCOME_UNKNOWN: COMMIT was sent and not answered. Any other error: nothing was opened. */
 enum lu_error epoch_open(struct pg *pg, struct text old_namespace, struct text namespace, struct text redis_identity,
                          int64_t lease_ms, int64_t deadline_ns, bool *ret_moved) LU_MUST_CHECK;
 
