@@ -108,6 +108,12 @@ struct sku_figures {
 	struct figures figures;
 };
 
+/* Which cap was reached. */
+struct cap_reached {
+	const char *policy; /* "principal-holds", "principal-held-units", "caller-holds", "caller-held-units"; NULL: none */
+	int64_t quota, left; /* what it allows at a time, and of that what is not held */
+};
+
 struct verdict {
 	enum lu_error error;
 	bool replayed;              /* the stored answer of an earlier call with this key */
@@ -122,6 +128,7 @@ struct verdict {
 	struct order *order;             /* ORDER_PUT, as that answer showed it */
 	struct sku_figures *figures;     /* ADJUST, SKU_PUT: after it */
 	size_t figures_count;
+	struct cap_reached cap; /* for TOO_MANY_HOLDS */
 };
 
 /* Where the time went, in ns: the wait for a writer, attempts that came to nothing included, then the steps of the batch

@@ -6,6 +6,7 @@
  */
 #include "api/call.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "api/render.h"
@@ -206,9 +207,21 @@ static void add_location(struct call *call)
 	request_add_header(call->request, "Location", arena_printf(operation->arena, "%s%s", folder, id));
 }
 
+/* The fields of draft-ietf-httpapi-ratelimit-headers for a cap: without a window, since what is held comes back when a hold
+ * ends, whenever that is. */
+static void add_cap(struct request *request, const struct cap_reached *cap)
+{
+	struct arena *arena = request_arena(request);
+	if (!cap->policy)
+		return;
+	request_add_header(request, "RateLimit-Policy", arena_printf(arena, "\"%s\";q=%" PRId64, cap->policy, cap->quota));
+	request_add_header(request, "RateLimit", arena_printf(arena, "\"%s\";r=%" PRId64, cap->policy, cap->left));
+}
+
 void call_reply(struct call *call)
 {
 	const struct verdict *verdict = &call->operation.verdict;
+	add_cap(call->request, &verdict->cap);
 	struct json_writer w = json_writer(loop_out(loop_of(call->request)));
 	if (verdict->replayed)
 		request_add_header(call->request, "Idempotent-Replayed", TEXT("true"));

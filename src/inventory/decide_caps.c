@@ -18,7 +18,7 @@
 #include "inventory/decide_internal.h"
 
 struct cap {
-	const char *who;
+	const char *who, *holds_policy, *units_policy;
 	struct text caller; /* data NULL: the principal as a whole */
 	int64_t holds_max, units_max;
 };
@@ -29,9 +29,18 @@ static size_t caps_of(const struct operation *op, struct cap ret_caps[2])
 	const struct principal_settings *s = &op->principal.settings;
 	size_t count = 0;
 	if (s->holds_max || s->held_units_max)
-		ret_caps[count++] = (struct cap){"This key's principal", {0}, s->holds_max, s->held_units_max};
+		ret_caps[count++] = (struct cap){.who = "This key's principal",
+		                                 .holds_policy = "principal-holds",
+		                                 .units_policy = "principal-held-units",
+		                                 .holds_max = s->holds_max,
+		                                 .units_max = s->held_units_max};
 	if (op->caller.data && (s->caller_holds_max || s->caller_held_units_max))
-		ret_caps[count++] = (struct cap){"This caller", op->caller, s->caller_holds_max, s->caller_held_units_max};
+		ret_caps[count++] = (struct cap){.who = "This caller",
+		                                 .holds_policy = "caller-holds",
+		                                 .units_policy = "caller-held-units",
+		                                 .caller = op->caller,
+		                                 .holds_max = s->caller_holds_max,
+		                                 .units_max = s->caller_held_units_max};
 	return count;
 }
 
@@ -71,6 +80,13 @@ static const struct hold *own(const struct operation *op, const struct cap *cap,
 	return counted ? old : NULL;
 }
 
+/* A cap may have been lowered below what is held. */
+static void reach(struct operation *op, const char *policy, int64_t quota, int64_t taken)
+{
+	refuse(op, LU_TOO_MANY_HOLDS);
+	op->verdict.cap = (struct cap_reached){policy, quota, taken < quota ? quota - taken : 0};
+}
+
 #define MEND "Commit or release a hold, or wait until one ends."
 
 static bool holds_allow(struct operation *op, const struct cap *cap, const struct holdings *holdings,
@@ -79,7 +95,7 @@ static bool holds_allow(struct operation *op, const struct cap *cap, const struc
 	int64_t holds = holdings->holds - (own(op, cap, old) != NULL);
 	if (!cap->holds_max || holds < cap->holds_max)
 		return true;
-	refuse(op, LU_TOO_MANY_HOLDS);
+	reach(op, cap->holds_policy, cap->holds_max, holds);
 	op->verdict.detail = arena_printf(op->arena,
 	                                  "%s has %" PRId64 " live holds and may have %" PRId64 " at a time. " MEND,
 	                                  cap->who, holds, cap->holds_max);
@@ -99,7 +115,7 @@ static bool units_allow(struct run *run, struct operation *op, const struct cap 
 			units -= hold_units(old, line->sku);
 		if (units + line->quantity <= cap->units_max)
 			continue;
-		refuse(op, LU_TOO_MANY_HOLDS);
+		reach(op, cap->units_policy, cap->units_max, units);
 		op->verdict.detail = arena_printf(op->arena,
 		                                  "%s holds %" PRId64 " units of %.*s, asks for %" PRId64
 		                                  " and may hold %" PRId64 " at a time. Ask for fewer. " MEND,

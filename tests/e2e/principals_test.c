@@ -129,6 +129,8 @@ static void b30_one_key_does_not_hold_everything(void **state)
 	assert_string_equal(answer_string(&answer, "code"), "too_many_holds");
 	assert_non_null(strstr(answer_string(&answer, "detail"), "has 3 live holds and may have 3"));
 	assert_string_equal(answer_header(&answer, "Retry-After"), "1");
+	assert_string_equal(answer_header(&answer, "RateLimit-Policy"), "\"principal-holds\";q=3");
+	assert_string_equal(answer_header(&answer, "RateLimit"), "\"principal-holds\";r=0");
 	answer_done(&answer);
 	assert_int_equal(shop_metric(&second, "lastunit_holds_capped_total"), capped + 1);
 	assert_int_equal(service_reserve(&shop, shop.key_web, NULL, "HOARD", 50, 600, id), 201);
@@ -149,6 +151,8 @@ static void each_shopper_of_the_site_has_a_share(void **state)
 	assert_null(answer_at(&shop_answer, "caller")); /* a name is not shown around */
 	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("ann", "SHARE", 2), 429);
 	shop_expect_problem("too_many_holds", "holds 3 units of SHARE, asks for 2 and may hold 4");
+	assert_string_equal(answer_header(&shop_answer, "RateLimit-Policy"), "\"caller-held-units\";q=4");
+	assert_string_equal(answer_header(&shop_answer, "RateLimit"), "\"caller-held-units\";r=1");
 	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("bob", "SHARE", 4), 201);
 	shop_expect_post("/v1/batch",
 	                 shop_text("{\"operations\":[{\"operation\":\"reserve\",%s,{\"operation\":\"reserve\",%s]}",

@@ -52,6 +52,14 @@ static void expect_detail(const struct verdict *verdict, const char *words)
 		fail_msg("\"%s\" does not say \"%s\"", verdict->detail.data, words);
 }
 
+static void expect_cap(const struct verdict *verdict, const char *policy, int64_t quota, int64_t left)
+{
+	expect_error(verdict, LU_TOO_MANY_HOLDS);
+	assert_string_equal(verdict->cap.policy, policy);
+	assert_int_equal(verdict->cap.quota, quota);
+	assert_int_equal(verdict->cap.left, left);
+}
+
 static void b30_one_who_hoards_is_stopped_and_nobody_else(void **state)
 {
 	struct world *w = *state;
@@ -62,6 +70,7 @@ static void b30_one_who_hoards_is_stopped_and_nobody_else(void **state)
 	struct verdict *refused = hold_for(w, hoarder, NULL, "A1");
 	expect_error(refused, LU_TOO_MANY_HOLDS);
 	expect_detail(refused, "has 2 live holds and may have 2 at a time");
+	expect_cap(refused, "principal-holds", 2, 0);
 	expect_figures(w, 'A', 100, 2);
 	expect_error(hold(w, world_web, "A50", 0), LU_OK);
 	expect_error(sell(w, hoarder, "A1"), LU_OK); /* a sale is no hold */
@@ -82,6 +91,7 @@ static void a_cap_of_units_is_of_each_sku(void **state)
 	struct verdict *refused = hold_for(w, agent, NULL, "A3 B1");
 	expect_error(refused, LU_TOO_MANY_HOLDS);
 	expect_detail(refused, "holds 3 units of A, asks for 3 and may hold 5 at a time");
+	expect_cap(refused, "principal-held-units", 5, 2);
 	expect_error(hold_for(w, agent, NULL, "A2"), LU_OK);
 	expect_error(hold_for(w, agent, NULL, "A1"), LU_TOO_MANY_HOLDS);
 	expect_error(hold_for(w, agent, NULL, "C9"), LU_OK); /* what is not counted is not hoarded */
@@ -94,11 +104,15 @@ static void each_caller_has_its_own_share(void **state)
 	struct world *w = *state;
 	struct principal bot = capped((struct principal_settings){.caller_holds_max = 1, .caller_held_units_max = 3});
 	world_sku(w, 'A', 100);
-	expect_error(hold_for(w, bot, "chat 1", "A4"), LU_TOO_MANY_HOLDS);
+	expect_cap(hold_for(w, bot, "chat 1", "A4"), "caller-held-units", 3, 3);
 	expect_error(hold_for(w, bot, "chat 1", "A3"), LU_OK);
 	struct verdict *refused = hold_for(w, bot, "chat 1", "A1");
 	expect_error(refused, LU_TOO_MANY_HOLDS);
 	expect_detail(refused, "This caller has 1 live holds");
+	expect_cap(refused, "caller-holds", 1, 0);
+	struct principal lowered = bot; /* below what is held */
+	lowered.settings = (struct principal_settings){.caller_held_units_max = 2};
+	expect_cap(hold_for(w, lowered, "chat 1", "A1"), "caller-held-units", 2, 0);
 	expect_error(hold_for(w, bot, "chat 2", "A3"), LU_OK);
 	/* Who names no caller is under the caps of the principal only; another principal's chat 1 is another. */
 	expect_error(hold_for(w, bot, NULL, "A9"), LU_OK);
