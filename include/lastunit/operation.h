@@ -106,6 +106,7 @@ struct shortage {
 struct sku_figures {
 	struct text sku;
 	struct figures figures;
+	int64_t available; /* of it to the principal then, by the settings it had then */
 };
 
 /* Which cap was reached. */

@@ -20,6 +20,16 @@ void render_availability(struct json_writer *w, const struct lookup_item *item, 
 	json_object_close(w);
 }
 
+/* What is not counted is always there. */
+static void put_available(struct json_writer *w, const struct figures *figures, int64_t available)
+{
+	json_key(w, "available");
+	if (figures->tracked)
+		json_put_int(w, available);
+	else
+		json_put_null(w);
+}
+
 void render_availability_open(struct json_writer *w, const struct lookup_item *item, const struct principal *principal)
 {
 	const struct figures *figures = &item->figures;
@@ -30,11 +40,7 @@ void render_availability_open(struct json_writer *w, const struct lookup_item *i
 		return;
 	}
 	json_member_string(w, "status", figures_in_stock(figures, principal) ? "in_stock" : "out_of_stock");
-	json_key(w, "available");
-	if (figures->tracked)
-		json_put_int(w, figures_available(figures, principal));
-	else
-		json_put_null(w);
+	put_available(w, figures, figures_available(figures, principal));
 	json_member_int(w, "held", figures->reserved);
 	json_member_bool(w, "tracked", figures->tracked);
 	json_member_int(w, "version", figures->version);
@@ -194,7 +200,7 @@ void render_order(struct json_writer *w, const struct order *order)
 	json_object_close(w);
 }
 
-void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal)
+void render_adjustment(struct json_writer *w, const struct verdict *verdict)
 {
 	json_object_open(w);
 	json_member_uuid(w, "id", &verdict->object_id);
@@ -206,7 +212,7 @@ void render_adjustment(struct json_writer *w, const struct verdict *verdict, con
 		json_member_text(w, "sku", verdict->figures[i].sku);
 		json_member_int(w, "on_hand", figures->on_hand);
 		json_member_int(w, "reserved", figures->reserved);
-		json_member_int(w, "available", figures_available(figures, principal));
+		put_available(w, figures, verdict->figures[i].available);
 		json_member_int(w, "version", figures->version);
 		json_object_close(w);
 	}
@@ -217,7 +223,7 @@ void render_adjustment(struct json_writer *w, const struct verdict *verdict, con
 /* --- SKUs and their ledger ---------------------------------------------------------------------------------------- */
 
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
-                const struct sku_names *names, const struct principal *principal)
+                const struct sku_names *names, int64_t available)
 {
 	json_object_open(w);
 	json_member_text(w, "sku", code);
@@ -236,11 +242,7 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
 	json_member_int(w, "reserved", figures->reserved);
 	json_member_int(w, "safety_stock", figures->safety_stock);
 	json_member_bool(w, "tracked", figures->tracked);
-	json_key(w, "available");
-	if (figures->tracked)
-		json_put_int(w, figures_available(figures, principal));
-	else
-		json_put_null(w);
+	put_available(w, figures, available);
 	json_member_int(w, "version", figures->version);
 	json_object_close(w);
 }
@@ -296,7 +298,7 @@ void render_verdict(struct json_writer *w, const struct operation *operation)
 		render_reservation(w, verdict->reservation, verdict->at_us);
 		return;
 	case OPERATION_ADJUST:
-		render_adjustment(w, verdict, &operation->principal);
+		render_adjustment(w, verdict);
 		return;
 	case OPERATION_ORDER_PUT:
 		CHECK(verdict->order);

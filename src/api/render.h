@@ -29,14 +29,14 @@ enum reservation_state reservation_state_at(const struct reservation *reservatio
 const char *reservation_state_name(enum reservation_state state);
 bool reservation_state_parse(struct text name, enum reservation_state *ret_state) LU_MUST_CHECK;
 void render_order(struct json_writer *w, const struct order *order);
-void render_adjustment(struct json_writer *w, const struct verdict *verdict, const struct principal *principal);
+void render_adjustment(struct json_writer *w, const struct verdict *verdict);
 struct sku_names {
 	const struct text *names;
 	size_t count;
 };
-/* titles_json with data NULL, names NULL: they are not known and are left out. */
+/* titles_json with data NULL, names NULL: they are not known and are left out. available: to whom it is told. */
 void render_sku(struct json_writer *w, struct text code, const struct figures *figures, struct text titles_json,
-                const struct sku_names *names, const struct principal *principal);
+                const struct sku_names *names, int64_t available);
 void render_ledger_row(struct json_writer *w, const struct ledger_row *row);
 /* The same with its SKU in front: an entry of the change feed. */
 void render_change(struct json_writer *w, struct text sku, const struct ledger_row *row);

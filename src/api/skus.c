@@ -35,10 +35,10 @@ static enum lu_error read_skus(struct query *query, struct pg *pg)
 }
 
 static void render_row(struct json_writer *w, const struct sku_page_row *row, const struct figures *figures,
-                       const struct principal *principal)
+                       int64_t available)
 {
 	const struct sku_names names = {row->names, row->name_count};
-	render_sku(w, row->code, figures, row->titles_json, &names, principal);
+	render_sku(w, row->code, figures, row->titles_json, &names, available);
 }
 
 /* --- PUT ---------------------------------------------------------------------------------------------------------- */
@@ -49,9 +49,9 @@ static void reply_put(const struct call *call, const struct sku_page_row *row)
 	struct json_writer w = json_writer(loop_out(loop_of(call->request)));
 	CHECK(call->operation.verdict.figures_count == 1);
 	if (row)
-		render_row(&w, row, &after->figures, &call->operation.principal);
+		render_row(&w, row, &after->figures, after->available);
 	else
-		render_sku(&w, after->sku, &after->figures, (struct text){0}, NULL, &call->operation.principal);
+		render_sku(&w, after->sku, &after->figures, (struct text){0}, NULL, after->available);
 	request_reply_json(call->request, verdict_status(&call->operation), w.out);
 }
 
@@ -69,8 +69,7 @@ static void reply_replayed(const struct call *call)
 	struct json_writer w = json_writer(loop_out(loop_of(call->request)));
 	CHECK(operation->verdict.figures_count == 1);
 	request_add_header(call->request, "Idempotent-Replayed", TEXT("true"));
-	render_sku(&w, after->sku, &after->figures, titles, change->names_given || made ? &names : NULL,
-	           &operation->principal);
+	render_sku(&w, after->sku, &after->figures, titles, change->names_given || made ? &names : NULL, after->available);
 	request_reply_json(call->request, verdict_status(operation), w.out);
 }
 
@@ -126,7 +125,8 @@ static void on_one(struct ask *ask)
 		return;
 	}
 	struct json_writer w = json_writer(loop_out(loop_of(ask->request)));
-	render_row(&w, &asked->rows[0], &asked->rows[0].figures, request_principal(ask->request));
+	render_row(&w, &asked->rows[0], &asked->rows[0].figures,
+	           figures_available(&asked->rows[0].figures, request_principal(ask->request)));
 	request_reply_json(ask->request, 200, w.out);
 }
 
@@ -140,7 +140,8 @@ static void on_page(struct ask *ask)
 	json_key(&w, "items");
 	json_array_open(&w);
 	for (size_t i = 0; i < count; i++)
-		render_row(&w, &asked->rows[i], &asked->rows[i].figures, request_principal(ask->request));
+		render_row(&w, &asked->rows[i], &asked->rows[i].figures,
+		           figures_available(&asked->rows[i].figures, request_principal(ask->request)));
 	json_array_close(&w);
 	json_key(&w, "next");
 	if (more)

@@ -3,7 +3,7 @@
  * Happy path: the row's columns tell status, object and times; `detail` is a small JSON object with what is left:
  *
  *   {"shortages": [[sku, requested, available, held, next_release_us]…], "figures": [[sku, version, on_hand, reserved,
- *    safety_stock, tracked]…], "created": true, "order": [number, version, channel, created_us, changed_us, [[sku,
+ *    safety_stock, tracked, available]…], "created": true, "order": [number, version, channel, created_us, changed_us, [[sku,
  *    quantity]…]], "cancelled": [units of each line of the checkout], "state": 3,
  *    "ended_us": …, "text": "…"}
  *
@@ -53,6 +53,7 @@ static void put_figures(struct json_writer *w, const struct verdict *verdict)
 		json_put_int(w, f->reserved);
 		json_put_int(w, f->safety_stock);
 		json_put_bool(w, f->tracked);
+		json_put_int(w, verdict->figures[i].available);
 		json_array_close(w);
 	}
 	json_array_close(w);
@@ -231,6 +232,12 @@ static bool get_figures(struct arena *arena, const json_t *detail, struct verdic
 		    !get_int(row, 3, &f->reserved) || !get_int(row, 4, &f->safety_stock) || !json_is_boolean(tracked))
 			return false;
 		f->tracked = json_is_true(tracked);
+		/* Rows of the first releases lack it: what a principal without settings was told. */
+		static const struct principal plain;
+		if (json_array_size(row) == 6)
+			s->available = figures_available(f, &plain);
+		else if (!get_int(row, 6, &s->available))
+			return false;
 	}
 	return verdict->figures_count > 0;
 }

@@ -433,7 +433,8 @@ static void list_rows(struct run *run, struct decision *decision)
 		if (row->changed)
 			decision->changed[decision->changed_count++] = row->sku;
 		else if (row->refresh)
-			decision->refreshed[decision->refreshed_count++] = (struct sku_figures){row->sku.code, row->sku.figures};
+			decision->refreshed[decision->refreshed_count++] = (struct sku_figures){.sku = row->sku.code,
+			                                                                        .figures = row->sku.figures};
 	}
 }
 

@@ -125,6 +125,11 @@ static bool adjust_delta(const struct line *line, const struct figures *f, int64
 	return true;
 }
 
+static struct sku_figures figures_shown(const struct operation *op, struct text sku, const struct figures *figures)
+{
+	return (struct sku_figures){sku, *figures, figures_available(figures, &op->principal)};
+}
+
 /* What is wrong with one line; in order of precedence, for one answer names one error. */
 enum adjust_fault { ADJUST_FINE, ADJUST_SHORT, ADJUST_BEYOND, ADJUST_MISMATCH, ADJUST_UNKNOWN };
 
@@ -207,7 +212,7 @@ void decide_adjust(struct run *run, struct operation *op)
 		CHECK(adjust_delta(&op->lines[i], &rows[i]->sku.figures, &delta));
 		if (delta)
 			row_move(run, rows[i], op->lines[i].set ? LEDGER_SET : LEDGER_ADJUST, delta, 0, &author);
-		op->verdict.figures[op->verdict.figures_count++] = (struct sku_figures){op->lines[i].sku, rows[i]->sku.figures};
+		op->verdict.figures[op->verdict.figures_count++] = figures_shown(op, op->lines[i].sku, &rows[i]->sku.figures);
 	}
 }
 
@@ -230,7 +235,7 @@ static size_t insert_place(const struct run *run, struct text sku)
 static void show_figures(struct operation *op, const struct figures *figures)
 {
 	op->verdict.figures = ARENA_NEW(op->arena, struct sku_figures);
-	op->verdict.figures[0] = (struct sku_figures){op->lines[0].sku, *figures};
+	op->verdict.figures[0] = figures_shown(op, op->lines[0].sku, figures);
 	op->verdict.figures_count = 1;
 }
 

@@ -54,6 +54,28 @@ static void create(const char *sku, int on_hand, int safety_stock)
 	            shop_text("{\"on_hand\":%d,\"safety_stock\":%d}", on_hand, safety_stock), 201);
 }
 
+/* Its settings belong to the answer: the same key has the same one, whatever was set since. */
+static void a_replay_tells_what_was_available_then(void **state)
+{
+	const char *key = "Idempotency-Key: then\r\n", *put = "Idempotency-Key: then-put\r\n";
+	const char *body = "{\"lines\":[{\"sku\":\"THEN\",\"delta\":1}],\"reason\":\"delivery\"}";
+	create("THEN", 10, 2);
+	for (int again = 0; again < 2; again++) {
+		shop_expect(shop.key_admin, "POST", "/v1/adjustments", key, body, 201);
+		assert_int_equal(answer_int(&shop_answer, "lines.0.available"), 9);
+		shop_expect(shop.key_admin, "PUT", "/v1/skus/THEN", put, "{\"safety_stock\":1}", 200);
+		assert_int_equal(answer_int(&shop_answer, "available"), 10);
+		assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), again ? "true" : "");
+		assert_int_equal(set("admin", "--buffer", "4"), 0);
+	}
+	expect_available(shop.key_admin, "THEN", 6);
+	assert_int_equal(set("admin", "--buffer", "0"), 0);
+	/* As GET has it: what is not counted is not so many. */
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/THEN", NULL, "{\"tracked\":false}", 200);
+	shop_expect(shop.key_admin, "POST", "/v1/adjustments", "Idempotency-Key: uncounted\r\n", body, 201);
+	assert_true(json_is_null(answer_at(&shop_answer, "lines.0.available")));
+}
+
 static void what_a_principal_sees_is_what_it_may_sell(void **state)
 {
 	create("BUF", 10, 1);
@@ -214,6 +236,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(what_a_principal_sees_is_what_it_may_sell, shop_audit),
+		cmocka_unit_test_teardown(a_replay_tells_what_was_available_then, shop_audit),
 		cmocka_unit_test_teardown(a_hold_is_committed_on_whatever_rule_came_since, shop_audit),
 		cmocka_unit_test_teardown(a_till_that_may_sells_the_safety_stock, shop_audit),
 		cmocka_unit_test_teardown(b30_one_key_does_not_hold_everything, shop_audit),

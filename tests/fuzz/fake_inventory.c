@@ -189,7 +189,7 @@ static void do_it(struct operation *operation)
 	verdict->figures_count = operation->line_count;
 	verdict->figures = ARENA_ARRAY(arena, operation->line_count, struct sku_figures);
 	for (size_t i = 0; i < operation->line_count; i++)
-		verdict->figures[i] = (struct sku_figures){operation->lines[i].sku, some_figures};
+		verdict->figures[i] = (struct sku_figures){operation->lines[i].sku, some_figures, 7};
 }
 
 static void check_operation(const struct operation *operation)

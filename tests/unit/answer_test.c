@@ -205,7 +205,7 @@ static void figures_are_those_of_then(void **state)
 	(void)state;
 	struct operation *op = answered(OPERATION_SKU_PUT, LU_OK);
 	struct idempotency_row row;
-	struct sku_figures figures[] = {{TEXT("A"), {LU_COUNT_MAX, 5, 4, 3, true}}, {TEXT("B"), {1, 0, 0, 0, false}}};
+	struct sku_figures figures[] = {{TEXT("A"), {LU_COUNT_MAX, 5, 4, 3, true}, 2}, {TEXT("B"), {1, 0, 0, 0, false}, 7}};
 	op->verdict.figures = figures;
 	op->verdict.figures_count = 2;
 	op->verdict.created = true;
@@ -219,7 +219,12 @@ static void figures_are_those_of_then(void **state)
 		assert_int_equal(v.figures[i].figures.reserved, figures[i].figures.reserved);
 		assert_int_equal(v.figures[i].figures.safety_stock, figures[i].figures.safety_stock);
 		assert_int_equal(v.figures[i].figures.tracked, figures[i].figures.tracked);
+		assert_int_equal(v.figures[i].available, figures[i].available);
 	}
+	/* As the first releases wrote it. */
+	row.detail = TEXT("{\"figures\":[[\"A\",1,9,2,3,true]]}");
+	assert_int_equal(answer_decode(&arena, &row, NULL, NULL, &v), LU_OK);
+	assert_int_equal(v.figures[0].available, 4);
 }
 
 static void every_stored_error_comes_back(void **state)
@@ -252,6 +257,7 @@ static void a_row_that_cannot_be_read_is_an_error(void **state)
 	                                    "{\"shortages\":{}}",
 	                                    "{\"shortages\":[[\"A\",1]]}",
 	                                    "{\"figures\":[[\"A\",1,2,3,4,5]]}",
+	                                    "{\"figures\":[[\"A\",1,2,3,4,true,\"5\"]]}",
 	                                    "{\"text\":1}"};
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		row = good;

@@ -105,7 +105,7 @@ static void each_principal_is_told_what_it_may_sell(void **state)
 	render_availability(&w, &item, &bazaar);
 	assert_out("{\"sku\":\"A\",\"status\":\"out_of_stock\",\"available\":0,\"held\":2,\"tracked\":true,\"version\":7}");
 	w = fresh();
-	render_sku(&w, TEXT("A"), &item.figures, (struct text){0}, NULL, &till);
+	render_sku(&w, TEXT("A"), &item.figures, (struct text){0}, NULL, figures_available(&item.figures, &till));
 	assert_out(
 		"{\"sku\":\"A\",\"on_hand\":5,\"reserved\":2,\"safety_stock\":1,\"tracked\":true,\"available\":3,"
 		"\"version\":7}");
@@ -212,13 +212,13 @@ static void a_sku_shows_its_row(void **state)
 	struct figures figures = {.version = 4, .on_hand = 10, .reserved = 1, .safety_stock = 2, .tracked = true};
 	struct text names[] = {TEXT("cup"), TEXT("mug")};
 	struct json_writer w = fresh();
-	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), &(struct sku_names){names, 2}, &plain);
+	render_sku(&w, TEXT("A"), &figures, TEXT("{\"en\":\"Cup\"}"), &(struct sku_names){names, 2}, 7);
 	assert_out(
 		"{\"sku\":\"A\",\"titles\":{\"en\":\"Cup\"},\"names\":[\"cup\",\"mug\"],\"on_hand\":10,\"reserved\":1,"
 		"\"safety_stock\":2,\"tracked\":true,\"available\":7,\"version\":4}");
 	w = fresh();
 	figures.tracked = false;
-	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL, &plain);
+	render_sku(&w, TEXT("A"), &figures, (struct text){0}, NULL, 7);
 	assert_out(
 		"{\"sku\":\"A\",\"on_hand\":10,\"reserved\":1,\"safety_stock\":2,\"tracked\":false,\"available\":null,"
 		"\"version\":4}");
@@ -264,13 +264,15 @@ static void an_order_shows_what_it_has_now(void **state)
 
 static void an_adjustment_shows_each_row_after_it(void **state)
 {
-	struct sku_figures rows[] = {{TEXT("A"), {.version = 2, .on_hand = 9, .reserved = 3, .tracked = true}}};
+	struct sku_figures rows[] = {{TEXT("A"), {.version = 2, .on_hand = 9, .reserved = 3, .tracked = true}, 6},
+	                             {TEXT("B"), {.version = 3, .on_hand = 1}, 1}}; /* not counted: always there */
 	struct operation operation = {.kind = OPERATION_ADJUST,
-	                              .verdict = {.object_id = id(), .figures = rows, .figures_count = 1}};
+	                              .verdict = {.object_id = id(), .figures = rows, .figures_count = 2}};
 	struct json_writer w = fresh();
 	render_verdict(&w, &operation);
 	assert_out("{\"id\":\"" ID
-	           "\",\"lines\":[{\"sku\":\"A\",\"on_hand\":9,\"reserved\":3,\"available\":6,\"version\":2}]}");
+	           "\",\"lines\":[{\"sku\":\"A\",\"on_hand\":9,\"reserved\":3,\"available\":6,\"version\":2},"
+	           "{\"sku\":\"B\",\"on_hand\":1,\"reserved\":0,\"available\":null,\"version\":3}]}");
 	assert_int_equal(verdict_status(&operation), 201);
 }
 
