@@ -136,8 +136,8 @@ static enum lu_error session_setup(struct pg *pg, int64_t deadline_ns)
 	/* What a role or a database may have as its default, and a single statement would run under: a batch, which says
 	 * READ WRITE itself, would sell while nothing could close the epoch. */
 	buffer_add_string(&sql,
-	                  "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE,"
-	                  " NOT DEFERRABLE;");
+	                  "SET default_transaction_isolation = 'read committed';"
+	                  "SET default_transaction_read_only = off; SET default_transaction_deferrable = off;");
 	/* The plans: made once per statement and connection, and right for tables of every size (src/store/README.md). */
 	buffer_add_string(&sql,
 	                  "SET synchronous_commit = on; SET search_path = lastunit; SET client_min_messages = warning;"
