@@ -34,6 +34,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/id.h"
 #include "base/metrics.h"
 
 #define KEEPER_ROOM_MIN 8
@@ -352,7 +353,7 @@ void queue_return(struct queue *queue, struct operation *const *operations, size
 
 struct take {
 	uint32_t writer;
-	bool more; /* for a batch that has its rows: who joins may claim no other */
+	bool more; /* for a batch that has its rows: who joins is a plain cart and may claim no other */
 	enum lane lane;
 	uint64_t blocked_claim;
 	size_t lines;
@@ -374,6 +375,13 @@ static bool fits(const struct take *take, const struct waiter *waiter)
 	       (take->count == 0 || take->lines + lines_of(waiter->operation) <= LU_BATCH_LINES_MAX);
 }
 
+/* Rows and keys are all it needs: no object, no other lines than its own. */
+static bool is_plain_cart(const struct operation *operation)
+{
+	return (operation->kind == OPERATION_CHECKOUT || operation->kind == OPERATION_RESERVE) &&
+	       uuid_is_nil(&operation->other);
+}
+
 /* Of the claims, the odd ones are SKUs. */
 static bool claims_only_rows_of(const struct waiter *waiter, uint32_t writer)
 {
@@ -387,9 +395,10 @@ static bool claims_only_rows_of(const struct waiter *waiter, uint32_t writer)
 static void consider(struct take *take, const struct slot *slot)
 {
 	struct waiter *next = slot->first ? slot->first->waiter : NULL;
-	if (!next || next->candidate || !fits(take, next) || !may_run(next, take->writer) ||
-	    (take->more && !claims_only_rows_of(next, take->writer)))
+	if (!next || next->candidate || !fits(take, next) || !may_run(next, take->writer))
 		return;
+	if (take->more && !(is_plain_cart(next->operation) && claims_only_rows_of(next, take->writer)))
+		return; /* and whoever stands behind it stays behind it */
 	next->candidate = true;
 	TAILQ_INSERT_TAIL(&take->candidates, next, entry);
 }

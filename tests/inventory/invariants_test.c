@@ -486,6 +486,27 @@ static void I7_who_joins_late_is_not_sold_to_twice(void **state)
 	pg_free(other);
 }
 
+/* Corrections and carts, turn by turn: each cart lives on the correction that came before it. */
+static void I13_who_joins_late_overtakes_nobody(void **state)
+{
+	struct attempt_at *all[41];
+	make_sku(&h, "A", 1);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	all[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	for (int i = 1; i < 41; i++)
+		all[i] = begin(&h, i % 2 ? OPERATION_ADJUST : OPERATION_CHECKOUT, "A1", NULL);
+	tell(other, "COMMIT");
+	for (int i = 0; i < 41; i++) {
+		assert_int_equal(await(all[i])->error, LU_OK);
+		forget(all[i]);
+	}
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "0");
+	pg_free(other);
+}
+
 /* The keeper hangs at the epoch's row, which a stranger has locked: the lease's reading, and the keys with it, go on. */
 static void I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys(void **state)
 {
@@ -830,6 +851,7 @@ static const struct CMUnitTest tests[] = {
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
 	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
 	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
+	PATIENT_LOCKS(I13_who_joins_late_overtakes_nobody),
 	HOUSE_TEST(I9_those_behind_many_strangers_locks_are_all_answered_in_time),
 	HOUSE_TEST(I9_a_due_hold_behind_a_strangers_lock_is_waited_for_not_spun_for),
 	ONE_WRITER(I9_a_key_at_work_elsewhere_is_its_own_carts_trouble_alone),

@@ -150,6 +150,30 @@ static void who_needs_no_other_row_joins_a_batch_that_has_its_locks(void **state
 	FREE(b, a2, ab, ac, a3);
 }
 
+static void I13_who_joins_late_overtakes_nobody(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(100, 2, 0);
+	struct item correction, swap;
+	struct operation *a1 = make("A"), *b1 = make("B"), *a2 = make("A"), *b2 = make("B");
+	struct operation *batch[LU_BATCH_OPERATIONS_MAX];
+	submit(queue, a1);
+	submit(queue, b1);
+	assert_int_equal(queue_take(queue, 0, batch), 2);
+	submit(queue, init(&correction, OPERATION_ADJUST, (int[]){'A'}, 1, 0));
+	submit(queue, a2);
+	init(&swap, OPERATION_RESERVE, (int[]){'B'}, 1, 0);
+	swap.operation.other.bytes[0] = 1; /* a hold that ends in the same moment: its lines are to be read */
+	submit(queue, &swap.operation);
+	submit(queue, b2);
+	assert_int_equal(queue_take_more(queue, 0, batch, 2), 2);
+	queue_finish(queue, 0);
+	TAKES(queue, 1, &correction.operation, a2, &swap.operation, b2);
+	queue_finish(queue, 1);
+	queue_free(queue);
+	FREE(a1, b1, a2, b2);
+}
+
 static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 {
 	(void)state;
@@ -440,6 +464,7 @@ int main(void)
 		cmocka_unit_test(what_comes_while_many_are_at_work_is_one_batch),
 		cmocka_unit_test(nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs),
 		cmocka_unit_test(who_needs_no_other_row_joins_a_batch_that_has_its_locks),
+		cmocka_unit_test(I13_who_joins_late_overtakes_nobody),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
 		cmocka_unit_test(one_key_never_twice_in_a_batch),
 		cmocka_unit_test(creations_travel_apart_and_one_per_sku),
