@@ -70,29 +70,46 @@ static struct text allow_list(struct request *request, unsigned allow)
 	return list;
 }
 
+/* Whether a publishable key may do that here. */
+static bool is_for_pages(const struct request *request, enum http_method method)
+{
+	const struct route *route;
+	struct text params[ROUTE_PARAMS_MAX];
+	size_t count;
+	unsigned allow;
+	return router_match(&request->connection->loop->server->router, method, request->path, &route, params, &count,
+	                    &allow) == ROUTE_FOUND &&
+	       (route->scopes & ROUTE_PUBLISHABLE);
+}
+
 /* The question of a browser before a page's request with headers of its own (Fetch, "CORS-preflight"). It carries no key,
  * so anybody is told yes; whether the key is for that page is looked at when it comes. */
-static void answer_preflight(struct request *request, unsigned allow)
+static void answer_preflight(struct request *request)
 {
 	struct text wanted, origin;
+	bool get = is_for_pages(request, HTTP_METHOD_GET), post = is_for_pages(request, HTTP_METHOD_POST);
 	if (!request_header(request, "Origin", &origin) ||
-	    !request_header(request, "Access-Control-Request-Method", &wanted) || !(allow & HTTP_METHOD_GET))
+	    !request_header(request, "Access-Control-Request-Method", &wanted) || !(get || post))
 		return;
 	request_add_header(request, "Access-Control-Allow-Origin", TEXT("*"));
-	request_add_header(request, "Access-Control-Allow-Methods", TEXT("GET"));
+	request_add_header(request, "Access-Control-Allow-Methods",
+	                   get && post ? TEXT("GET, POST")
+	                   : get       ? TEXT("GET")
+	                               : TEXT("POST"));
 	request_add_header(request, "Access-Control-Allow-Headers",
-	                   TEXT("Authorization, Cache-Control, If-None-Match, Last-Event-ID"));
+	                   TEXT("Authorization, Cache-Control, Content-Type, If-None-Match, Last-Event-ID"));
 	request_add_header(request, "Access-Control-Max-Age", TEXT("600"));
 }
 
 static void answer_other_method(struct request *request, unsigned allow)
 {
 	request_add_header(request, "Allow", allow_list(request, allow));
-	answer_preflight(request, request->head.method == HTTP_METHOD_OPTIONS ? allow : 0);
-	if (request->head.method == HTTP_METHOD_OPTIONS)
-		request_reply(request, 204, NULL, (struct text){0});
-	else
+	if (request->head.method != HTTP_METHOD_OPTIONS) {
 		problem_reply(request, LU_METHOD_NOT_ALLOWED, (struct text){0});
+		return;
+	}
+	answer_preflight(request);
+	request_reply(request, 204, NULL, (struct text){0});
 }
 
 /* Undoes the escapes of all that the client put into the target, so that a handler never sees a bad one. */
