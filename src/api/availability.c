@@ -197,6 +197,8 @@ void availability_post(struct request *request)
 	struct fault fault;
 	struct text *skus;
 	size_t count;
+	if (!take_query_names(request, (const char *const[]){NULL}))
+		return;
 	if (!request_says_json(request) || !plain_skus(request_body(request), request_arena(request), &skus, &count)) {
 		if (!take_json(request, true, &body))
 			return;

@@ -173,7 +173,7 @@ void batch_post(struct request *request)
 	json_t *body;
 	const json_t *operations;
 	struct fault fault;
-	if (!take_json(request, true, &body))
+	if (!take_query_names(request, (const char *const[]){NULL}) || !take_json(request, true, &body))
 		return;
 	if (!body_operations(body, arena, &operations, &fault)) {
 		reply_fault(request, &fault);

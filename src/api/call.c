@@ -172,7 +172,7 @@ void call_run(struct call *call, void (*on_answer)(struct call *call))
 {
 	/* Which fields must be there is the decoder's business: an absent body is an empty object. */
 	json_t *body;
-	if (!take_json(call->request, false, &body))
+	if (!take_query_names(call->request, (const char *const[]){NULL}) || !take_json(call->request, false, &body))
 		return;
 	struct fault fault;
 	if (!body_decode(body, BODY_OF_ROUTE, &call->operation, &fault)) {

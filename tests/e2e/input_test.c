@@ -246,6 +246,25 @@ static void b62_an_address_that_reads_two_ways_is_not_read(void **state)
 	shop_expect(shop.key_web, "GET", "/v1/availability?sku=B62&sku=B62", NULL, NULL, 200);
 }
 
+/* Who asks for a trial run by a parameter that does not exist must not be sold anything. */
+static void b62_a_write_takes_no_parameters(void **state)
+{
+	ten_units("B62-Q");
+	is_refused(shop.key_web, "/v1/checkouts?dry_run=true", "{\"lines\":[{\"sku\":\"B62-Q\",\"quantity\":1}]}");
+	is_refused(shop.key_web, "/v1/reservations?ttl_seconds=60", "{\"lines\":[{\"sku\":\"B62-Q\",\"quantity\":1}]}");
+	is_refused(shop.key_admin, "/v1/adjustments?dry_run=true",
+	           "{\"reason\":\"x\",\"lines\":[{\"sku\":\"B62-Q\",\"delta\":1}]}");
+	is_refused(shop.key_web, "/v1/batch?dry_run=true",
+	           "{\"operations\":[{\"operation\":\"checkout\",\"idempotency_key\":\"input\",\"lines\":[{\"sku\":"
+	           "\"B62-Q\",\"quantity\":1}]}]}");
+	is_refused(shop.key_web, "/v1/availability?sku=B62", "{\"skus\":[\"B62-Q\"]}");
+	shop_expect(shop.key_web, "PUT", "/v1/orders/B62-Q?version=2", NULL,
+	            "{\"version\":1,\"lines\":[{\"sku\":\"B62-Q\",\"quantity\":1}]}", 422);
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/B62-Q?safety_stock=3", NULL, "{\"safety_stock\":1}", 422);
+	shop_expect_problem("invalid_field", "safety_stock");
+	nothing_happened("B62-Q");
+}
+
 static void b63_a_nul_never_cuts_a_string(void **state)
 {
 	ten_units("B63");
@@ -479,6 +498,7 @@ int main(void)
 		cmocka_unit_test_teardown(b59_integers_are_exact_to_the_last_digit, shop_audit),
 		cmocka_unit_test_teardown(b60_what_is_no_whole_number_is_no_quantity, shop_audit),
 		cmocka_unit_test_teardown(b62_json_that_reads_two_ways_is_not_read, shop_audit),
+		cmocka_unit_test_teardown(b62_a_write_takes_no_parameters, shop_audit),
 		cmocka_unit_test_teardown(b62_an_address_that_reads_two_ways_is_not_read, shop_audit),
 		cmocka_unit_test_teardown(b63_a_nul_never_cuts_a_string, shop_audit),
 		cmocka_unit_test_teardown(b64_a_nul_in_an_address_opens_nothing, shop_audit),
