@@ -116,6 +116,7 @@ static void report(struct epoch *e, const char *namespace, const char *reason)
 	log_event(LOG_WARN, "epoch_reported namespace=%s reason=%s", namespace, log_quote(text_of(reason)));
 	copy_namespace(e->report, namespace);
 	e->report_ns = clock_boottime_ns();
+	e->redis_reachable = false;
 	pthread_cond_signal(&e->wake);
 }
 
@@ -193,6 +194,7 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 	int64_t granted_ns = e->row_lease_ns < lease_ns(e) ? e->row_lease_ns : lease_ns(e);
 	bool lease = row->state == EPOCH_OPEN && row->genuine && !reported && e->redis;
 	e->lease_until_ns = lease ? asked_ns + granted_ns : 0;
+	e->redis_reachable |= lease;
 	keyring_extend(e->keyring, asked_ns, asked_ns + granted_ns);
 	if (row->state == EPOCH_CLOSING && strcmp(e->closing, namespace)) {
 		copy_namespace(e->closing, namespace);

@@ -31,9 +31,9 @@ struct epoch {
 	enum epoch_state state;                   /* as last seen; 0: never */
 	bool genuine;                             /* as last seen */
 	int64_t lease_until_ns;
-	int64_t row_lease_ns;      /* L of the epoch last seen */
-	int64_t database_until_ns; /* PostgreSQL counts as reachable until then */
-	bool redis_reachable;
+	int64_t row_lease_ns;                          /* L of the epoch last seen */
+	int64_t database_until_ns;                     /* PostgreSQL counts as reachable until then */
+	bool redis_reachable;                          /* as last known: a lease says yes, a report no, a probe either */
 	char report[CELL_NAMESPACE_BYTES + 1];         /* to be closed; "" none */
 	int64_t report_ns;                             /* when it was reported */
 	char past[PAST_MAX][CELL_NAMESPACE_BYTES + 1]; /* closed or replaced */

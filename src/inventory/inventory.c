@@ -172,8 +172,7 @@ void inventory_status(struct inventory *inventory, struct inventory_status *ret_
 	                                        .queue_depth = (int64_t)queue_depth(inventory->queue),
 	                                        .feed_lag_ms = follower_lag_ms(inventory->follower)};
 	ret_status->redis_configured = inventory->redis != NULL;
-	/* The lease may be of an epoch that other instances opened on a Redis of theirs. */
-	ret_status->redis_reachable = inventory->redis && (ret_status->lease || epoch_redis_reachable(epoch));
+	ret_status->redis_reachable = epoch_redis_reachable(epoch);
 	epoch_last_namespace(epoch, ret_status->namespace);
 }
 

@@ -507,6 +507,22 @@ static void I13_who_joins_late_overtakes_nobody(void **state)
 	pg_free(other);
 }
 
+/* Neither by an instance that found the epoch open and had no reason to probe Redis itself. */
+static void a_postgres_that_is_away_is_not_taken_for_a_redis_that_is(void **state)
+{
+	struct house beside;
+	struct inventory_status status = {.lease = true};
+	house_open(&beside, &h);
+	proxy_cut_all(&beside.pg_proxy, true);
+	for (int i = 0; i < 30000 && (status.lease || status.database_reachable); i++) {
+		usleep(1000);
+		inventory_status(beside.inventory, &status);
+	}
+	house_close(&beside);
+	assert_false(status.lease || status.database_reachable);
+	assert_true(status.redis_reachable);
+}
+
 /* The keeper hangs at the epoch's row, which a stranger has locked: the lease's reading, and the keys with it, go on. */
 static void I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys(void **state)
 {
@@ -846,6 +862,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I7_a_fill_replaces_its_own_ticket_and_nothing_else),
 	PATIENT(I8_a_lease_that_ran_out_before_the_reply_serves_nothing),
 	HOUSE_TEST(I9_every_operation_is_answered_by_its_deadline),
+	HOUSE_TEST(a_postgres_that_is_away_is_not_taken_for_a_redis_that_is),
 	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
