@@ -225,6 +225,12 @@ static int run_rotate(struct key_command *command)
 	char secret[KEY_SECRET_BYTES + 1];
 	error = key_create(command->pg, newest->principal, newest->channel, newest->scopes, newest->origins,
 	                   deadline_in_ms(CALL_MS), secret);
+	if (error == LU_INVALID_FIELD) /* made by a release that let it pass */
+		return cmd_fail(
+			&manual, EXIT_FAILED,
+			"its name or the origins of its newest key (%.*s) would be refused today: `lastunit key create` "
+			"a new one, and revoke this",
+			(int)newest->origins.size, newest->origins.size ? newest->origins.data : "");
 	if (error)
 		return fail_store(command, error);
 	wait_until_everywhere(command);

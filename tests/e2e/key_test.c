@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/command.h"
+#include "lib/pg_server.h"
 #include "lib/service.h"
 #include "store/key.h"
 
@@ -108,6 +109,18 @@ static void origins_that_no_browser_sends_make_no_key(void **state)
 	is_refused("page", "https://Shop.example", 1);
 	is_refused("page", "https://shop.example/", 1);
 	is_refused("two\nlines", "https://shop.example", 2); /* a name stands in lists */
+	/* One that an older release let pass can be listed and revoked, and rotating it says why that is no use. */
+	struct command done = key((const char *const[]){"create", "--principal", "older", "--scopes", "read", "--origins",
+	                                                "https://shop.example:8443", NULL});
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+	pg_server_ask(service.database_url,
+	              "UPDATE lastunit.api_key SET origins = '{https://shop.example:443}'"
+	              " WHERE origins = '{https://shop.example:8443}'");
+	done = key((const char *const[]){"rotate", "--principal", "older", NULL});
+	assert_int_equal(done.exit_code, 1);
+	assert_non_null(strstr(done.err, "(https://shop.example:443) would be refused today"));
+	command_done(&done);
 }
 
 static void what_is_no_live_key_is_told_and_not_repeated(void **state)
