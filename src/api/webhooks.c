@@ -431,10 +431,22 @@ void webhook_remove(struct request *request)
 		ask_run(&asked->ask, delete, on_deleted);
 }
 
+/* A secret of one's own, say, is not taken in silence. */
+static bool take_no_fields(struct request *request)
+{
+	json_t *body = NULL;
+	if (!request_body(request).size)
+		return true;
+	if (!take_json(request, false, &body))
+		return false;
+	return (json_is_object(body) && !json_object_size(body)) ||
+	       refuse(request, LU_INVALID_FIELD, TEXT("This call has no fields: send no body, or {}."));
+}
+
 void webhook_rotate_post(struct request *request)
 {
 	struct webhook_ask *asked = ask_by_id(request, no_names);
-	if (!asked)
+	if (!asked || !take_no_fields(request))
 		return;
 	webhook_secret_new(asked->secret);
 	asked->show_secret = true;
@@ -444,7 +456,7 @@ void webhook_rotate_post(struct request *request)
 void webhook_enable_post(struct request *request)
 {
 	struct webhook_ask *asked = ask_by_id(request, no_names);
-	if (asked)
+	if (asked && take_no_fields(request))
 		ask_run(&asked->ask, enable, on_one);
 }
 

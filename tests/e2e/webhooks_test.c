@@ -120,6 +120,10 @@ static void the_same_key_makes_one_webhook(void **state)
 	shop_expect_problem("idempotency_conflict", "");
 	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: \"\r\n", body, 422);
 	shop_expect_problem("invalid_idempotency_key", "");
+	/* A new secret is ours, whatever one may wish. */
+	admin("POST", shop_path("webhooks", hook, "/rotate"), "{\"secret\":\"whsec_mine\"}", 422);
+	admin("POST", shop_path("webhooks", hook, "/enable"), "[]", 422);
+	admin("POST", shop_path("webhooks", hook, "/enable"), "{}", 200);
 	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.webhook"), 1);
 	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: wh-2\r\n", body, 201);
 	admin("GET", "/v1/webhooks", NULL, 200); /* in the order of their making, whatever their ids are */
