@@ -89,7 +89,6 @@ struct queue {
 	unsigned writers, blocked_running;
 	int64_t gather_ms, gather_until_ns; /* nothing ordinary is lent before; 0: the batch waited for is done */
 	unsigned gathering;                 /* whose batch that is */
-	bool watched;                       /* a writer will wake then by itself */
 	int64_t sequence_last;
 	bool closed;
 	struct waiters ready[LANE_COUNT];
@@ -98,6 +97,7 @@ struct queue {
 	size_t bucket_mask;
 	struct slot **lent, ***lent_end; /* by writer: the slots lent to it, in the order of its batch */
 	bool *blocked;                   /* by writer: runs a batch of blocked ones */
+	int64_t *wake_ns;                /* by writer: when it wakes by itself; DEADLINE_NONE: it never does, or is awake */
 	struct claim *free_claims;
 	struct slot *free_slots;
 	struct waiter *free_waiters;
@@ -272,10 +272,30 @@ static enum lane lane_next(const struct queue *queue)
 	return best;
 }
 
+/* When something is to be done though nobody calls: the first of those waiting has to be refused, or nobody waits any longer
+ * for the batch under way. */
+static int64_t next_wake_ns(const struct queue *queue)
+{
+	const struct waiter *first = TAILQ_FIRST(&queue->all);
+	int64_t wake_ns = first ? first->operation->deadline_ns - QUEUE_LATE_MS * NS_PER_MS : DEADLINE_NONE;
+	if (queue->gather_until_ns && !TAILQ_EMPTY(&queue->ready[LANE_ORDINARY]) && queue->gather_until_ns < wake_ns)
+		wake_ns = queue->gather_until_ns;
+	return wake_ns;
+}
+
+/* Whether a writer that waits will be awake by then. */
+static bool is_watched(const struct queue *queue, int64_t wake_ns)
+{
+	for (unsigned i = 0; i < queue->writers; i++)
+		if (queue->wake_ns[i] <= wake_ns)
+			return true;
+	return false;
+}
+
+/* There is work for a writer, or there will be at a time at which all would sleep. */
 static void wake_if_work(struct queue *queue)
 {
-	bool gathered = queue->gather_until_ns && !TAILQ_EMPTY(&queue->ready[LANE_ORDINARY]);
-	if (lane_next(queue) != LANE_COUNT || (gathered && !queue->watched))
+	if (lane_next(queue) != LANE_COUNT || !is_watched(queue, next_wake_ns(queue)))
 		pthread_cond_signal(&queue->work);
 }
 
@@ -517,20 +537,6 @@ static size_t take_late(struct queue *queue, struct operation **ret_operations)
 	return count;
 }
 
-/* When something is to be done though nobody calls: the first of those waiting has to be refused, or nobody waits any longer
- * for the batch under way. */
-static int64_t next_wake_ns(struct queue *queue)
-{
-	const struct waiter *first = TAILQ_FIRST(&queue->all);
-	int64_t wake_ns = first ? first->operation->deadline_ns - QUEUE_LATE_MS * NS_PER_MS : DEADLINE_NONE;
-	if (queue->gather_until_ns && !TAILQ_EMPTY(&queue->ready[LANE_ORDINARY])) {
-		queue->watched = true;
-		if (queue->gather_until_ns < wake_ns)
-			wake_ns = queue->gather_until_ns;
-	}
-	return wake_ns;
-}
-
 /* What comes while a full batch of `writer` is under way waits for its end. */
 static void gather_behind(struct queue *queue, unsigned writer, size_t count)
 {
@@ -547,8 +553,11 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 	struct take take = {.writer = writer, .lane = LANE_COUNT, .candidates = TAILQ_HEAD_INITIALIZER(take.candidates)};
 	size_t count;
 	while (!(count = take_late(queue, ret_operations)) && (take.lane = lane_next(queue)) == LANE_COUNT &&
-	       !(queue->closed && queue->depth == 0))
-		clock_cond_wait(&queue->work, &queue->mutex, next_wake_ns(queue));
+	       !(queue->closed && queue->depth == 0)) {
+		queue->wake_ns[writer] = next_wake_ns(queue);
+		clock_cond_wait(&queue->work, &queue->mutex, queue->wake_ns[writer]);
+		queue->wake_ns[writer] = DEADLINE_NONE;
+	}
 	if (!count && take.lane != LANE_COUNT)
 		count = take_batch(queue, &take, ret_operations);
 	queue->depth -= count;
@@ -559,7 +568,6 @@ size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_op
 	} else if (take.lane == LANE_ORDINARY) {
 		gather_behind(queue, writer, count);
 	}
-	queue->watched = false; /* it may have been this one who would have woken */
 	wake_if_work(queue);
 	if (queue->closed && queue->depth == 0)
 		pthread_cond_broadcast(&queue->work);
@@ -640,9 +648,12 @@ struct queue *queue_new(size_t length, unsigned writers, int64_t gather_ms)
 	queue->lent = calloc(writers, sizeof(struct slot *));
 	queue->lent_end = calloc(writers, sizeof(struct slot **));
 	queue->blocked = calloc(writers, sizeof *queue->blocked);
-	CHECK(queue->buckets && queue->lent && queue->lent_end && queue->blocked);
-	for (unsigned i = 0; i < writers; i++)
+	queue->wake_ns = calloc(writers, sizeof *queue->wake_ns);
+	CHECK(queue->buckets && queue->lent && queue->lent_end && queue->blocked && queue->wake_ns);
+	for (unsigned i = 0; i < writers; i++) {
 		queue->lent_end[i] = &queue->lent[i];
+		queue->wake_ns[i] = DEADLINE_NONE;
+	}
 	return queue;
 }
 
@@ -661,6 +672,7 @@ void queue_free(struct queue *queue)
 	free(queue->lent);
 	free(queue->lent_end);
 	free(queue->blocked);
+	free(queue->wake_ns);
 	pthread_cond_destroy(&queue->work);
 	pthread_mutex_destroy(&queue->mutex);
 	free(queue);

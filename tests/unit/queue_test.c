@@ -174,6 +174,31 @@ static void I13_who_joins_late_overtakes_nobody(void **state)
 	FREE(a1, b1, a2, b2);
 }
 
+/* A writer that went to sleep when nobody waited hears of whoever waits behind a batch that hangs. */
+static void I9_who_waits_behind_a_batch_that_hangs_is_refused_though_all_others_slept(void **state)
+{
+	(void)state;
+	struct taking t = {.queue = queue_new(100, 2, 0)};
+	struct operation *one, *late = make("A");
+	pthread_t second;
+	lend_one(t.queue, &one);
+	assert_int_equal(pthread_create(&second, NULL, take_as_the_second, &t), 0);
+	usleep(50000); /* it sleeps */
+	late->deadline_ns = deadline_in_ms(QUEUE_LATE_MS + 50);
+	submit(t.queue, late);
+	for (int i = 0; i < 5000 && queue_depth(t.queue); i++)
+		usleep(1000);
+	size_t waiting = queue_depth(t.queue);
+	queue_finish(t.queue, 0);
+	pthread_join(second, NULL);
+	assert_int_equal(waiting, 0);
+	assert_int_equal(t.count, 1);
+	assert_ptr_equal(t.operations[0], late);
+	queue_finish(t.queue, 1);
+	queue_free(t.queue);
+	FREE(one, late);
+}
+
 static void I13_a_wide_cart_does_not_starve_behind_narrow_ones(void **state)
 {
 	(void)state;
@@ -465,6 +490,7 @@ int main(void)
 		cmocka_unit_test(nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs),
 		cmocka_unit_test(who_needs_no_other_row_joins_a_batch_that_has_its_locks),
 		cmocka_unit_test(I13_who_joins_late_overtakes_nobody),
+		cmocka_unit_test(I9_who_waits_behind_a_batch_that_hangs_is_refused_though_all_others_slept),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
 		cmocka_unit_test(one_key_never_twice_in_a_batch),
 		cmocka_unit_test(creations_travel_apart_and_one_per_sku),
