@@ -151,6 +151,7 @@ static const struct {
 	{"intend", WIRE_REDIS, "intend"},
 	{"publish", WIRE_REDIS, "publish"},
 	{"invalidate", WIRE_REDIS, "invalidate"},
+	{"multi", WIRE_REDIS, "multi"},
 	{"commit", WIRE_POSTGRES, "commit"},
 	{"lock", WIRE_POSTGRES, "sku_lock"},
 	{"select", WIRE_POSTGRES, "sku_read"},
