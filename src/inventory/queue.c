@@ -16,7 +16,7 @@
  * Never in one batch: two operations with the same key, two SKU_PUTs of one SKU (exclusive claims), different lanes:
  * ordinary, SKU_PUT, and those behind a stranger's lock, of which only one SKU's share a batch.
  *
- * Late: every operation also stands in one list by arrival. Whose time is up while it waits is lent out at once, alone
+ * Late: every operation also stands in one list by its deadline. Whose time is up while it waits is lent out at once, alone
  * with its like and claiming nothing, to be refused.
  *
  * Failure modes: full and closed are the submitter's to handle. queue_return() may be given operations whose claims
@@ -72,8 +72,8 @@ struct waiter {
 	bool candidate; /* on the list of a take */
 	size_t behind;  /* claims in which it is not the first */
 	struct claim *claims;
-	TAILQ_ENTRY(waiter) arrival; /* on the list of all */
-	TAILQ_ENTRY(waiter) entry;   /* on the one or the other */
+	TAILQ_ENTRY(waiter) by_deadline; /* on the list of all */
+	TAILQ_ENTRY(waiter) entry;       /* on the one or the other */
 	struct waiter *free_next;
 };
 TAILQ_HEAD(waiters, waiter);
@@ -92,7 +92,7 @@ struct queue {
 	int64_t sequence_last;
 	bool closed;
 	struct waiters ready[LANE_COUNT];
-	struct waiters all; /* in order of first arrival, so of their deadlines */
+	struct waiters all; /* in order of their deadlines */
 	struct slot **buckets;
 	size_t bucket_mask;
 	struct slot **lent, ***lent_end; /* by writer: the slots lent to it, in the order of its batch */
@@ -307,6 +307,29 @@ static bool has_claim(const struct waiter *waiter, const struct slot *slot)
 	return (slot->last && slot->last->waiter == waiter) || (slot->first && slot->first->waiter == waiter);
 }
 
+/* What comes is mostly due last, what comes back mostly among the first: it is looked for from there. What is short of time
+ * (the expiry of a hold that is looked at) or had to be read for first comes in between. */
+static void remember_deadline(struct queue *queue, struct waiter *waiter, bool in_front)
+{
+	int64_t deadline_ns = waiter->operation->deadline_ns;
+	struct waiter *at = in_front ? TAILQ_FIRST(&queue->all) : TAILQ_LAST(&queue->all, waiters);
+	if (in_front) {
+		while (at && at->operation->deadline_ns < deadline_ns)
+			at = TAILQ_NEXT(at, by_deadline);
+		if (at)
+			TAILQ_INSERT_BEFORE(at, waiter, by_deadline);
+		else
+			TAILQ_INSERT_TAIL(&queue->all, waiter, by_deadline);
+	} else {
+		while (at && at->operation->deadline_ns > deadline_ns)
+			at = TAILQ_PREV(at, waiters, by_deadline);
+		if (at)
+			TAILQ_INSERT_AFTER(&queue->all, at, waiter, by_deadline);
+		else
+			TAILQ_INSERT_HEAD(&queue->all, waiter, by_deadline);
+	}
+}
+
 static void enter(struct queue *queue, struct operation *operation, bool in_front)
 {
 	struct waiter *waiter = waiter_new(queue);
@@ -334,10 +357,7 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 		else
 			slot_append(slot, claim);
 	}
-	if (in_front)
-		TAILQ_INSERT_HEAD(&queue->all, waiter, arrival);
-	else
-		TAILQ_INSERT_TAIL(&queue->all, waiter, arrival);
+	remember_deadline(queue, waiter, in_front);
 	queue->depth++;
 	ready_add(queue, waiter);
 }
@@ -481,7 +501,7 @@ static size_t take_batch(struct queue *queue, struct take *take, struct operatio
 		take->lines += lines_of(operation);
 		take->blocked_claim = operation->blocked_claim;
 		leave(queue, take, waiter);
-		TAILQ_REMOVE(&queue->all, waiter, arrival);
+		TAILQ_REMOVE(&queue->all, waiter, by_deadline);
 		waiter_free(queue, waiter);
 	}
 	/* Those that found no room any more stand first in slots that are lent: queue_finish() comes upon them. */
@@ -496,7 +516,7 @@ static size_t take_batch(struct queue *queue, struct take *take, struct operatio
 static void withdraw(struct queue *queue, struct waiter *waiter)
 {
 	ready_remove(queue, waiter);
-	TAILQ_REMOVE(&queue->all, waiter, arrival);
+	TAILQ_REMOVE(&queue->all, waiter, by_deadline);
 	for (struct claim *claim = waiter->claims; claim; claim = claim->sibling) {
 		struct slot *slot = claim->slot;
 		*(claim->previous ? &claim->previous->next : &slot->first) = claim->next;

@@ -29,7 +29,7 @@ void queue_free(struct queue *queue); /* CHECKs that it is empty */
 /* LU_OVERLOADED when full, LU_SHUTTING_DOWN after queue_close(). */
 enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_MUST_CHECK;
 /* Waits for work. Returns how many operations were lent (in order), 0 when closed and empty. Operations whose time is up
- * (QUEUE_LATE_MS) are lent too, whatever they wait for: to be refused. Deadlines must grow with arrival. */
+ * (QUEUE_LATE_MS) are lent too, whatever they wait for: to be refused. */
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
 /* More for a batch whose rows are locked, so that they need not wait for its end: the checkouts and reservations that end no
  * hold, stand next behind its operations (operations[0 .. count), count >= 1) and claim no SKU that it does not. They overtake

@@ -150,6 +150,35 @@ static void who_needs_no_other_row_joins_a_batch_that_has_its_locks(void **state
 	FREE(b, a2, ab, ac, a3);
 }
 
+/* Who came back stands before those who have more time than he, and behind those who have less. */
+static void I9_whose_time_is_up_is_found_behind_those_who_came_back(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(100, 2, 0);
+	struct operation *a = make("A"), *hasty = make("A"), *b = make("B"), *hastier = make("A");
+	struct operation *batch[LU_BATCH_OPERATIONS_MAX];
+	hasty->deadline_ns = deadline_in_ms(1000000);
+	b->deadline_ns = deadline_in_ms(2000000);
+	hastier->deadline_ns = deadline_in_ms(500000);
+	submit(queue, a);
+	TAKES(queue, 0, a);
+	submit(queue, hasty);
+	submit(queue, b);
+	assert_int_equal(queue_take(queue, 1, batch), 1);
+	submit(queue, hastier);
+	queue_return(queue, &b, 1);
+	queue_finish(queue, 1);
+	hasty->deadline_ns = 2;
+	hastier->deadline_ns = 1;
+	TAKES(queue, 1, hastier, hasty); /* to be refused */
+	queue_finish(queue, 1);
+	TAKES(queue, 1, b);
+	queue_finish(queue, 1);
+	queue_finish(queue, 0);
+	queue_free(queue);
+	FREE(a, hasty, b, hastier);
+}
+
 static void I13_who_joins_late_overtakes_nobody(void **state)
 {
 	(void)state;
@@ -489,6 +518,7 @@ int main(void)
 		cmocka_unit_test(what_comes_while_many_are_at_work_is_one_batch),
 		cmocka_unit_test(nobody_waits_for_company_when_few_are_at_work_or_for_a_batch_that_hangs),
 		cmocka_unit_test(who_needs_no_other_row_joins_a_batch_that_has_its_locks),
+		cmocka_unit_test(I9_whose_time_is_up_is_found_behind_those_who_came_back),
 		cmocka_unit_test(I13_who_joins_late_overtakes_nobody),
 		cmocka_unit_test(I9_who_waits_behind_a_batch_that_hangs_is_refused_though_all_others_slept),
 		cmocka_unit_test(I13_a_wide_cart_does_not_starve_behind_narrow_ones),
