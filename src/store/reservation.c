@@ -239,9 +239,11 @@ enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns)
 
 /* --- listing ------------------------------------------------------------------------------------------------------ */
 
-/* $1 after, $2 state, $3 principal, $4 SKU, $5 limit; each may be "any". */
-#define FILTER                                                     \
-	"($2 = 0 OR r.state = $2) AND ($3 = 0 OR r.principal_id = $3)" \
+/* $1 after, $2 state, $3 principal, $4 SKU, $5 limit; each may be "any". A hold that is due counts as expired (4) at once, and
+ * as active until the row says so, too: whoever asks for those looks at the clock. */
+#define FILTER                                                                                   \
+	"($2 = 0 OR r.state = $2 OR ($2 = 4 AND r.state = 1 AND r.expires_at <= clock_timestamp()))" \
+	" AND ($3 = 0 OR r.principal_id = $3)"                                                       \
 	" AND ($4::text IS NULL OR (SELECT s.id FROM sku s WHERE s.code = $4) = ANY(r.sku_ids))"
 
 enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct reservation_filter *filter,

@@ -249,6 +249,10 @@ static void b22_the_clock_is_read_behind_the_lock(void **state)
 	/* It stands before the row while the hold is alive, and gets it when the hold is not. */
 	shop_wait_sql("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "t");
 	wait_past(x.id);
+	struct answer expired = service_call(&shop, shop.key_web, "GET", "/v1/reservations?sku=B22&status=expired", NULL,
+	                                     NULL);
+	struct answer active = service_call(&shop, shop.key_web, "GET", "/v1/reservations?sku=B22&status=active", NULL,
+	                                    NULL);
 	stranger_say(stranger, "COMMIT");
 	crowd_end(crowd);
 	stranger_free(stranger);
@@ -256,6 +260,11 @@ static void b22_the_clock_is_read_behind_the_lock(void **state)
 	assert_string_equal(x.code, "reservation_expired");
 	state_is(x.id, "expired");
 	shop_expect_row("B22", 1, 0);
+	/* In a list it was expired, and only that, before anybody could write so. */
+	assert_string_equal(answer_string(&expired, "items.0.id"), x.id);
+	assert_string_equal(answer_string(&expired, "items.0.status"), "expired");
+	assert_int_equal(json_array_size(answer_at(&active, "items")), 0);
+	answer_done(&expired), answer_done(&active);
 	assert_int_equal(service_ledger_count(&shop, "B22", "expire"), 1);
 	assert_int_equal(service_ledger_count(&shop, "B22", NULL), 3);
 }
