@@ -7,6 +7,7 @@
  * kernel ends the children (PR_SET_PDEATHSIG). A second signal while ending does not wait for anybody.
  */
 #include "cmd/dev.h"
+#include "cmd/serve_settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -421,6 +422,10 @@ int cmd_dev(int argc, char **argv)
 	int positionals, code = cmd_begin(&manual, &dev.config, options, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;
+	/* What its `serve` would refuse is said before a cluster is made for nothing. */
+	char why[512];
+	if (!serve_settings_check(&dev.config, why))
+		return cmd_fail(&manual, EXIT_USAGE, "%s", why);
 	dev.manual = &manual;
 	if (dev.ephemeral && strcmp(dev.data, ".lastunit") == 0)
 		dev.data = "";

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "channels/webhook.h"
 #include "cmd/cmd.h"
+#include "cmd/serve_settings.h"
 #include "http/auth.h"
 #include "inventory/inventory.h"
 
@@ -90,6 +91,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	struct inventory *inventory = inventory_start(config, keyring, why, &code);
 	if (!inventory)
 		return cmd_fail(&manual, code, "%s", why);
+	serve_settings_warn(config, keyring);
 	log_weaknesses(inventory_weaknesses(inventory));
 	auth_use(keyring);
 	struct api *api = api_new(config, inventory);
@@ -119,6 +121,9 @@ int cmd_serve(int argc, char **argv)
 		return code;
 	if (!*config.database_url)
 		return cmd_fail(&manual, EXIT_USAGE, "--database-url (LASTUNIT_DATABASE_URL) is required");
+	char why[512];
+	if (!serve_settings_check(&config, why))
+		return cmd_fail(&manual, EXIT_USAGE, "%s", why);
 	sigset_t signals;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

@@ -1,0 +1,78 @@
+/* Settings of `serve` that are right one by one and wrong together (serve_settings.h).
+ *
+ * Happy path: two short tables and nothing to say. Failure modes: a half that leaves a channel shut though somebody
+ * asked for it, or a secret open, ends the start; what a later `lastunit key create` mends is a line in the log. A secret
+ * stands in neither.
+ */
+#include "cmd/serve_settings.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+
+#define PUBLISHABLE "lu_pub_"
+
+static bool begins_with(const char *text, const char *start)
+{
+	return strncasecmp(text, start, strlen(start)) == 0;
+}
+
+bool serve_settings_check(const struct config *config, char ret_why[512])
+{
+	if (*config->shop_key && strncmp(config->shop_key, PUBLISHABLE, strlen(PUBLISHABLE)) != 0)
+		return cmd_refuse(ret_why, "--shop-key must be a publishable key (lu_pub_...): it is shown to every visitor");
+	if (*config->public_url && !begins_with(config->public_url, "http://") &&
+	    !begins_with(config->public_url, "https://"))
+		return cmd_refuse(ret_why, "--public-url must begin with https:// (or http://), as clients type it");
+	if (*config->telegram_key && !*config->telegram_secret)
+		return cmd_refuse(ret_why,
+		                  "--telegram-key needs --telegram-secret, by which Telegram's calls are told from others");
+	if (*config->alexa_key && !*config->alexa_application)
+		return cmd_refuse(ret_why,
+		                  "--alexa-key needs --alexa-application, by which the skill's calls are told from others");
+	if (*config->twilio_key && !*config->twilio_token)
+		return cmd_refuse(ret_why, "--twilio-key needs --twilio-token, which signs Twilio's calls");
+	/* `dev` calls its phone itself, by the address it listens on: whoever has its page's keys is it. */
+	if (*config->twilio_key && !*config->public_url && !*config->page_keys)
+		return cmd_refuse(ret_why, "--twilio-key needs --public-url, the address that Twilio's signature is made of");
+	return true;
+}
+
+/* A channel's key, as which it acts, and whose. */
+static void warn_of_key(struct keyring *keyring, const char *flag, const char *key, enum channel channel)
+{
+	uint8_t sha256[32];
+	struct keyring_entry entry;
+	if (!*key)
+		return;
+	CHECK(EVP_Digest(key, strlen(key), sha256, NULL, EVP_sha256(), NULL) == 1);
+	if (!keyring_find(keyring, sha256, &entry))
+		log_event(LOG_WARN, "key_unknown flag=%s what=\"no such key lives: until it is made its channel is shut\"",
+		          flag);
+	else if (channel && entry.principal.channel != channel)
+		log_event(LOG_WARN, "key_of_another_channel flag=%s channel=%s wanted=%s", flag,
+		          channel_name(entry.principal.channel), channel_name(channel));
+}
+
+static void warn_of_secret(const char *key_flag, const char *key, const char *secret_flag, const char *secret)
+{
+	if (*secret && !*key)
+		log_event(LOG_WARN, "channel_shut flag=%s what=\"nothing is done with it without %s\"", secret_flag, key_flag);
+}
+
+void serve_settings_warn(const struct config *config, struct keyring *keyring)
+{
+	warn_of_key(keyring, "--telegram-key", config->telegram_key, CHANNEL_TELEGRAM);
+	warn_of_key(keyring, "--alexa-key", config->alexa_key, CHANNEL_VOICE);
+	warn_of_key(keyring, "--twilio-key", config->twilio_key, CHANNEL_VOICE);
+	warn_of_key(keyring, "--public-mcp", config->public_mcp, CHANNEL_AGENT);
+	warn_of_key(keyring, "--shop-key", config->shop_key, 0); /* a publishable key of any channel's */
+	warn_of_secret("--telegram-key", config->telegram_key, "--telegram-secret", config->telegram_secret);
+	warn_of_secret("--alexa-key", config->alexa_key, "--alexa-application", config->alexa_application);
+	warn_of_secret("--twilio-key", config->twilio_key, "--twilio-token", config->twilio_token);
+}

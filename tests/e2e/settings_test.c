@@ -1,0 +1,79 @@
+/* Settings of `serve` that are right one by one and wrong together (cmd/serve_settings.h).
+ *
+ * Bugs it guards against: a secret key as --shop-key, shown to every visitor of a product page; a channel that somebody
+ * asked for, started in silence and shut, because a flag beside its key was missing; a key of another channel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/command.h"
+#include "lib/service.h"
+
+static struct service service;
+
+/* They are judged before PostgreSQL is asked: this one is nowhere. `dev` refuses them before it makes a cluster. */
+static void settings_that_are_wrong_together_are_refused_at_the_start(void **state)
+{
+	static const struct {
+		const char *variables[3], *sentence;
+	} rows[] = {
+		{{"LASTUNIT_SHOP_KEY=lu_01234567890123456789012345678901"},
+	     "--shop-key must be a publishable key (lu_pub_...): "},
+		{{"LASTUNIT_PUBLIC_URL=shop.example"}, "--public-url must begin with https://"},
+		{{"LASTUNIT_TELEGRAM_KEY=lu_1"}, "--telegram-key needs --telegram-secret"},
+		{{"LASTUNIT_ALEXA_KEY=lu_1"}, "--alexa-key needs --alexa-application"},
+		{{"LASTUNIT_TWILIO_KEY=lu_1"}, "--twilio-key needs --twilio-token"},
+		{{"LASTUNIT_TWILIO_KEY=lu_1", "LASTUNIT_TWILIO_TOKEN=t"}, "--twilio-key needs --public-url"},
+	};
+	static const char *const serve[] = {"serve", "--database-url", "host=/nowhere", NULL}, *const dev[] = {"dev", NULL};
+	for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+		struct command refused = command_run(i % 2 ? dev : serve, rows[i / 2].variables);
+		if (refused.exit_code != 2 || !strstr(refused.err, rows[i / 2].sentence) || strstr(refused.err, "0123456789"))
+			fail_msg("%d, %s instead of %s", refused.exit_code, refused.err, rows[i / 2].sentence);
+		command_done(&refused);
+	}
+}
+
+/* They may be made later: the service starts, and names the flag. It ends by itself, as its address is looked at last. */
+static void keys_that_open_no_channel_are_named_in_the_log(void **state)
+{
+	char url[600], telegram[100];
+	snprintf(url, sizeof url, "LASTUNIT_DATABASE_URL=%s", service.database_url);
+	snprintf(telegram, sizeof telegram, "LASTUNIT_TELEGRAM_KEY=%s", service.key_web);
+	struct command serve = command_run((const char *[]){"serve", "--listen", "nowhere", "--shop-key",
+	                                                    "lu_pub_0123456789012345678901234567", "--alexa-application",
+	                                                    "skill", NULL},
+	                                   (const char *[]){url, telegram, "LASTUNIT_TELEGRAM_SECRET=s", NULL});
+	assert_int_equal(serve.exit_code, 2);
+	assert_non_null(strstr(serve.err, "warn key_unknown flag=--shop-key "));
+	assert_non_null(strstr(serve.err, "warn key_of_another_channel flag=--telegram-key channel=web wanted=telegram"));
+	assert_non_null(strstr(serve.err, "warn channel_shut flag=--alexa-application "));
+	assert_null(strstr(serve.err, service.key_web));
+	command_done(&serve);
+}
+
+static int start(void **state)
+{
+	service_start(&service, NULL);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	return service_stop(&service);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(settings_that_are_wrong_together_are_refused_at_the_start),
+		cmocka_unit_test(keys_that_open_no_channel_are_named_in_the_log),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}
