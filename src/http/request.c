@@ -3,7 +3,7 @@
  * Happy path: request_dispatch() finds the route, checks the key, decodes parameters and query, calls the handler;
  * request_reply() writes head and body in one run behind what the connection is about to send, frees everything of
  * the request, and tells the connection.
- * Failure modes: no route, wrong method, no key, bad escapes: answered here as problems, the connection stays. A key
+ * Failure modes: no route, wrong method, no key, bad escapes, a packed body: answered here as problems, the connection stays. A key
  * that cannot be judged, because the keys were last read too long ago: the request waits for the next reading, for half
  * of its time at most. A client that left: the answer is dropped. A second reply to one request is a bug (CHECK).
  */
@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "http/auth.h"
 #include "http/connection.h"
+#include "http/other_method.h"
 #include "http/problem.h"
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
@@ -52,66 +53,6 @@ static void split_target(struct request *request, struct text *ret_query)
 	*ret_query = mark ? (struct text){mark + 1, target.size - request->path.size - 1} : (struct text){0};
 }
 
-static struct text allow_list(struct request *request, unsigned allow)
-{
-	static const struct {
-		enum http_method method;
-		const char *name;
-	} names[] = {
-		{HTTP_METHOD_GET, "GET"}, {HTTP_METHOD_HEAD, "HEAD"},     {HTTP_METHOD_POST, "POST"},
-		{HTTP_METHOD_PUT, "PUT"}, {HTTP_METHOD_DELETE, "DELETE"}, {HTTP_METHOD_OPTIONS, "OPTIONS"},
-	};
-	struct text list = {0};
-	allow |= HTTP_METHOD_OPTIONS;
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (allow & names[i].method)
-			list = arena_printf(request_arena(request), "%.*s%s%s", (int)list.size, list.size ? list.data : "",
-			                    list.size ? ", " : "", names[i].name);
-	return list;
-}
-
-/* Whether a publishable key may do that here. */
-static bool is_for_pages(const struct request *request, enum http_method method)
-{
-	const struct route *route;
-	struct text params[ROUTE_PARAMS_MAX];
-	size_t count;
-	unsigned allow;
-	return router_match(&request->connection->loop->server->router, method, request->path, &route, params, &count,
-	                    &allow) == ROUTE_FOUND &&
-	       (route->scopes & ROUTE_PUBLISHABLE);
-}
-
-/* The question of a browser before a page's request with headers of its own (Fetch, "CORS-preflight"). It carries no key,
- * so anybody is told yes; whether the key is for that page is looked at when it comes. */
-static void answer_preflight(struct request *request)
-{
-	struct text wanted, origin;
-	bool get = is_for_pages(request, HTTP_METHOD_GET), post = is_for_pages(request, HTTP_METHOD_POST);
-	if (!request_header(request, "Origin", &origin) ||
-	    !request_header(request, "Access-Control-Request-Method", &wanted) || !(get || post))
-		return;
-	request_add_header(request, "Access-Control-Allow-Origin", TEXT("*"));
-	request_add_header(request, "Access-Control-Allow-Methods",
-	                   get && post ? TEXT("GET, POST")
-	                   : get       ? TEXT("GET")
-	                               : TEXT("POST"));
-	request_add_header(request, "Access-Control-Allow-Headers",
-	                   TEXT("Authorization, Cache-Control, Content-Type, If-None-Match, Last-Event-ID"));
-	request_add_header(request, "Access-Control-Max-Age", TEXT("600"));
-}
-
-static void answer_other_method(struct request *request, unsigned allow)
-{
-	request_add_header(request, "Allow", allow_list(request, allow));
-	if (request->head.method != HTTP_METHOD_OPTIONS) {
-		problem_reply(request, LU_METHOD_NOT_ALLOWED, (struct text){0});
-		return;
-	}
-	answer_preflight(request);
-	request_reply(request, 204, NULL, (struct text){0});
-}
-
 /* Undoes the escapes of all that the client put into the target, so that a handler never sees a bad one. */
 static enum lu_error decode(struct request *request, struct text query, const char **ret_why)
 {
@@ -121,6 +62,19 @@ static enum lu_error decode(struct request *request, struct text query, const ch
 	if (!error && query.size)
 		error = percent_query(request_arena(request), query, &request->query.pairs, &request->query.count, ret_why);
 	return error;
+}
+
+/* No body is ever unpacked, so whoever reads one may take its bytes for what they are (RFC 9110, 8.4 and 12.5.3). */
+static enum lu_error check_encoding(struct request *request, const char **ret_why)
+{
+	static const char none[] = "identity";
+	struct text encoding;
+	if (!request->body.size || !request_header(request, "Content-Encoding", &encoding) ||
+	    (encoding.size == sizeof none - 1 && strncasecmp(encoding.data, none, sizeof none - 1) == 0))
+		return LU_OK;
+	request_add_header(request, "Accept-Encoding", TEXT(none));
+	*ret_why = "The body has a Content-Encoding, which is not undone here. Send it as it is, without that header.";
+	return LU_UNSUPPORTED_MEDIA_TYPE;
 }
 
 bool request_wait_for_keys(struct request *request)
@@ -159,13 +113,15 @@ void request_dispatch(struct request *request)
 		problem_reply(request, LU_NOT_FOUND, (struct text){0});
 		return;
 	case ROUTE_METHOD_NOT_ALLOWED:
-		answer_other_method(request, allow);
+		other_method_answer(request, allow);
 		return;
 	case ROUTE_FOUND:
 		break;
 	}
 	const char *why = "";
 	enum lu_error error = decode(request, query, &why);
+	if (!error)
+		error = check_encoding(request, &why);
 	if (error)
 		problem_reply(request, error, text_of(why));
 	else

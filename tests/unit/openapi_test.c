@@ -92,6 +92,21 @@ static void nothing_else_is_described(void **state)
 	assert_int_equal(count, router->count);
 }
 
+static void what_takes_a_body_may_refuse_its_type(void **state)
+{
+	const char *path, *method;
+	json_t *item, *operation;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			bool takes = json_object_get(operation, "requestBody");
+			if (takes && !json_object_get(json_object_get(operation, "responses"), "415"))
+				fail_msg("%s %s takes a body and has no 415", method, path);
+		}
+	}
+}
+
 /* A name that is used twice would make a generated client lose one. */
 static void every_operation_has_a_name_of_its_own(void **state)
 {
@@ -121,6 +136,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_route_is_described),
 		cmocka_unit_test(nothing_else_is_described),
+		cmocka_unit_test(what_takes_a_body_may_refuse_its_type),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
 		cmocka_unit_test(it_is_of_the_version_of_this_binary),
 	};

@@ -535,6 +535,17 @@ static void json_is_asked_for_by_its_type_and_read_whole(void **state)
 		assert_call(&client, "POST", "/json", types[i], "{}", 415, &answer);
 		assert_problem(&answer, 415, "unsupported_media_type");
 	}
+	static const char *const packed[] = {"Content-Encoding: gzip\r\n", "Content-Encoding: identity, gzip\r\n",
+	                                     "content-encoding: identity\r\nContent-Encoding: br\r\n"};
+	for (size_t i = 0; i < COUNT(packed); i++) {
+		assert_call(&client, "POST", "/json", packed[i], "{}", 415, &answer);
+		assert_problem(&answer, 415, "unsupported_media_type");
+		assert_non_null(strstr(answer.body, "Content-Encoding"));
+		assert_string_equal(http_answer_field(&answer, "Accept-Encoding"), "identity");
+		assert_call(&client, "POST", "/echo", packed[i], "a=b", 415, &answer);
+	}
+	assert_call(&client, "POST", "/json", "Content-Encoding: Identity\r\n", "{}", 200, &answer);
+	assert_call(&client, "GET", "/hello", "Content-Encoding: gzip\r\n", NULL, 200, &answer);
 	static const char *const bodies[] =
 		{"", "-", "1e", "\"abc", "{\"quantity\":1", "{} {}", "{}x", "{\"a\":1,\"a\":2}"};
 	for (size_t i = 0; i < COUNT(bodies); i++) {
@@ -568,6 +579,7 @@ static void other_paths_and_methods_are_told_so(void **state)
 	assert_problem(&answer, 404, "not_found");
 	assert_call(&client, "DELETE", "/echo", NULL, NULL, 405, &answer);
 	assert_problem(&answer, 405, "method_not_allowed");
+	assert_non_null(strstr(answer.body, "GET, HEAD, POST, PUT, OPTIONS"));
 	assert_string_equal(http_answer_field(&answer, "Allow"), "GET, HEAD, POST, PUT, OPTIONS");
 	assert_call(&client, "OPTIONS", "/echo", NULL, NULL, 204, &answer);
 	assert_string_equal(http_answer_field(&answer, "Allow"), "GET, HEAD, POST, PUT, OPTIONS");
