@@ -88,7 +88,7 @@ static bool allowed(const struct operation *operation, struct fault *ret_fault)
 	return false;
 }
 
-static void decode(struct entry *entry, struct request *request, const json_t *value)
+static void decode(struct entry *entry, size_t at, struct request *request, const json_t *value)
 {
 	struct operation *operation = &entry->call.operation;
 	struct fault *fault = &entry->fault;
@@ -99,7 +99,11 @@ static void decode(struct entry *entry, struct request *request, const json_t *v
 	entry->call.one_of_many = true;
 	if (known && body_decode(value, BODY_OF_BATCH, operation, fault) && allowed(operation, fault) &&
 	    !operation->client_key && call_key_required(kind))
-		fault->error = LU_IDEMPOTENCY_KEY_REQUIRED;
+		*fault = (struct fault){LU_IDEMPOTENCY_KEY_REQUIRED,
+		                        arena_printf(&entry->arena,
+		                                     "`operations[%zu].idempotency_key` is missing: in a batch each entry has "
+		                                     "its own, and the header does not count.",
+		                                     at)};
 }
 
 /* --- waves -------------------------------------------------------------------------------------------------------- */
@@ -187,7 +191,7 @@ void batch_post(struct request *request)
 		struct entry *entry = &batch->entries[i];
 		arena_init(&entry->arena, ENTRY_BYTES);
 		entry->batch = batch;
-		decode(entry, request, json_array_get(operations, i));
+		decode(entry, i, request, json_array_get(operations, i));
 	}
 	go_on(batch);
 }

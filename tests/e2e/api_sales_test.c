@@ -491,6 +491,9 @@ static void a_batch_answers_each_by_itself(void **state)
 	assert_string_equal(answer_string(&answer, "results.4.body.status"), "cancelled");
 	assert_string_equal(answer_string(&answer, "results.6.body.code"), "unknown_reservation");
 	assert_string_equal(answer_string(&answer, "results.7.body.code"), "idempotency_key_required");
+	assert_non_null(strstr(answer_string(&answer, "results.7.body.detail"),
+	                       "`operations[7].idempotency_key` is missing: in a batch each entry has its own"));
+	assert_null(strstr(answer_string(&answer, "results.7.body.detail"), "Send `Idempotency-Key:"));
 	assert_non_null(strstr(answer_string(&answer, "results.8.body.detail"), "lines[0].quantity"));
 	/* The same key twice in one batch: one effect. */
 	assert_true(json_is_true(answer_at(&answer, "results.11.idempotent_replayed")));
