@@ -165,12 +165,6 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool is_language(const char *tag)
-{
-	size_t size = strspn(tag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-");
-	return size && size <= LANGUAGE_BYTES_MAX && !tag[size];
-}
-
 /* Written again, sorted by language: the fingerprint is of what was meant, not of how it was spelled. */
 static bool take_titles(struct decoding *d, const char *name, const json_t *value)
 {
@@ -184,7 +178,7 @@ static bool take_titles(struct decoding *d, const char *name, const json_t *valu
 	json_object_foreach((json_t *)value, language, title)
 	{
 		struct text ignored;
-		if (!is_language(language))
+		if (!text_is_language(text_of(language)))
 			return REFUSE(d, LU_INVALID_FIELD,
 			              "`titles.%.*s`: the name must be a language tag such as \"en\" or \"pt-BR\".",
 			              FIT(text_of(language)));

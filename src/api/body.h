@@ -42,7 +42,6 @@ bool body_key_header(struct text value, struct arena *arena, struct text *ret_ke
 
 #define BATCH_ENTRIES_MAX 1000
 #define TITLES_MAX 50
-#define LANGUAGE_BYTES_MAX 35 /* RFC 5646, 4.4.1 */
 #define NAMES_MAX 100
 #define NAME_BYTES_MAX 255
 

@@ -204,6 +204,29 @@ enum lu_error text_check_free(struct text text, size_t bytes_max)
 	return LU_OK;
 }
 
+static bool is_letter(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool text_is_language(struct text text)
+{
+	size_t begin = 0, i = 0;
+	for (; i < text.size && text.data[i] != '-'; i++)
+		if (!is_letter(text.data[i]))
+			return false;
+	if (i < 2 || i > 3 || text.size > LANGUAGE_BYTES_MAX)
+		return false;
+	while (i < text.size) {
+		for (begin = ++i; i < text.size && text.data[i] != '-'; i++)
+			if (!is_letter(text.data[i]) && !(text.data[i] >= '0' && text.data[i] <= '9'))
+				return false;
+		if (i == begin || i - begin > 8)
+			return false;
+	}
+	return true;
+}
+
 bool text_to_int64(struct text text, int64_t *ret_value)
 {
 	bool negative = text.size && text.data[0] == '-';

@@ -27,6 +27,11 @@ enum lu_error text_check_key(struct text text) LU_MUST_CHECK;
 /* 0..max bytes, UTF-8, no control characters but tab, CR, LF. LU_INVALID_FIELD otherwise. */
 enum lu_error text_check_free(struct text text, size_t bytes_max) LU_MUST_CHECK;
 
+/* A language tag as far as one is looked at: a primary subtag of 2 or 3 letters, then subtags of 1 to 8 letters and digits
+ * ("en", "pt-BR", "zh-Hant-TW"), at most LANGUAGE_BYTES_MAX bytes. Source: RFC 5646, 2.1 and 4.4.1. */
+#define LANGUAGE_BYTES_MAX 35
+bool text_is_language(struct text text);
+
 /* A decimal integer, digits only with an optional minus; no blanks, no plus, no overflow, no leading zeros needed. */
 bool text_to_int64(struct text text, int64_t *ret_value);
 

@@ -43,17 +43,15 @@ const char *import_profile_names(void)
 	return "online-retail";
 }
 
-/* `title_` and a language tag: letters, digits and hyphens. */
+/* `title_` and a language tag. */
 static bool title_language(struct text name, struct text *ret_language)
 {
-	if (name.size < 8 || name.size > 6 + 16 || memcmp(name.data, "title_", 6) != 0)
+	static const char prefix[] = "title_";
+	size_t size = sizeof prefix - 1;
+	if (name.size < size || memcmp(name.data, prefix, size) != 0 ||
+	    !text_is_language((struct text){name.data + size, name.size - size}))
 		return false;
-	for (size_t i = 6; i < name.size; i++) {
-		char c = name.data[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'))
-			return false;
-	}
-	*ret_language = (struct text){name.data + 6, name.size - 6};
+	*ret_language = (struct text){name.data + size, name.size - size};
 	return true;
 }
 
@@ -75,7 +73,7 @@ static bool column_take(struct import_columns *columns, struct arena *arena, str
 	if (!title_language(name, &language)) {
 		snprintf(why, IMPORT_WHY_BYTES,
 		         "column \"%.*s\" is unknown; known are sku, on_hand, delta, change_from, safety_stock, tracked, "
-		         "title_LANG, names, reason; a foreign file needs --map or --profile",
+		         "title_LANG (title_en, title_pt-BR), names, reason; a foreign file needs --map or --profile",
 		         (int)(name.size < 60 ? name.size : 60), name.size ? name.data : "");
 		return false;
 	}

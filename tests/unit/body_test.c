@@ -280,6 +280,7 @@ static void a_sku_is_put_with_what_is_given(void **state)
 	refused(OPERATION_SKU_PUT, "{\"tracked\":1}", LU_INVALID_FIELD, "`tracked`");
 	refused(OPERATION_SKU_PUT, "{\"titles\":[]}", LU_INVALID_FIELD, "`titles`");
 	refused(OPERATION_SKU_PUT, "{\"titles\":{\"e n\":\"x\"}}", LU_INVALID_FIELD, "`titles.e n`");
+	refused(OPERATION_SKU_PUT, "{\"titles\":{\"english\":\"x\"}}", LU_INVALID_FIELD, "`titles.english`");
 	refused(OPERATION_SKU_PUT, "{\"titles\":{\"en\":1}}", LU_INVALID_FIELD, "`titles.en`");
 	refused(OPERATION_SKU_PUT, "{\"names\":[\"a\",\"\"]}", LU_INVALID_FIELD, "`names[1]`");
 }

@@ -199,6 +199,7 @@ static void a_header_that_cannot_be_followed_refuses_the_file(void **state)
 	refuse_header(NULL, "there is no column sku", "on_hand\n1\n");
 	refuse_header(NULL, "nothing to import", "sku,reason\nA,x\n");
 	refuse_header(NULL, "two columns for on_hand", "sku,on_hand,on_hand\nA,1,2\n");
+	refuse_header(NULL, "title_english", "sku,title_english\nA,x\n");
 	refuse_header(NULL, "two columns for title_en", "sku,title_en,title_en\nA,x,y\n");
 	refuse_header(NULL, "semicolons: say --separator ';'", "sku;on_hand\nA;1\n");
 	refuse_header(NULL, "tabs: say --separator '\\t'", "sku\ton_hand\nA\t1\n");

@@ -235,6 +235,20 @@ static void equal_texts_hash_alike_and_others_do_not(void **state)
 	assert_true(used > 2400 && used < 2800);
 }
 
+static void a_language_is_told_by_its_tag(void **state)
+{
+	static const char *const good[] = {"en", "RU", "deu", "pt-BR", "zh-Hant-TW", "es-419", "sl-rozaj-biske"};
+	static const char *const bad[] =
+		{"",       "e",   "english", "e1",           "en-",         "-en",
+	     "en--US", "e n", "en_US",   "en-123456789", "en-\xc3\xa9", "en-12345678-12345678-12345678-123456"};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		if (!text_is_language(text_of(good[i])))
+			fail_msg("\"%s\" is refused", good[i]);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		if (text_is_language(text_of(bad[i])))
+			fail_msg("\"%s\" is taken", bad[i]);
+}
+
 static void integers_are_digits_with_an_optional_minus(void **state)
 {
 	static const struct {
@@ -300,6 +314,7 @@ int main(void)
 		cmocka_unit_test(free_text_may_be_empty_and_have_lines),
 		cmocka_unit_test(texts_compare_by_bytes_as_collate_c_does),
 		cmocka_unit_test(equal_texts_hash_alike_and_others_do_not),
+		cmocka_unit_test(a_language_is_told_by_its_tag),
 		cmocka_unit_test(integers_are_digits_with_an_optional_minus),
 		cmocka_unit_test(one_is_one_and_all_else_are_many),
 	};
