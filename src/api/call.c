@@ -314,15 +314,26 @@ bool take_path_id(struct request *request, enum lu_error unknown, struct uuid *r
 	return false;
 }
 
+/* "; known are `cursor`, `limit`" */
+static struct text known_list(struct request *request, const char *const *names)
+{
+	struct text list = *names ? TEXT("; known are") : TEXT("; this call takes none");
+	for (size_t i = 0; names[i]; i++)
+		list = arena_printf(request_arena(request), "%.*s%s `%s`", (int)list.size, list.data, i ? "," : "", names[i]);
+	return list;
+}
+
 bool take_query_lists(struct request *request, const char *const *names)
 {
 	struct text other = request_query_check(request, names);
 	if (!other.size)
 		return true;
 	bool tellable = other.size <= 64 && text_is_utf8(other);
+	struct text known = known_list(request, names);
 	problem_reply(request, LU_INVALID_FIELD,
-	              arena_printf(request_arena(request), "The query has a parameter%s%.*s that is not known here.",
-	                           tellable ? " " : "", tellable ? (int)other.size : 0, other.data));
+	              arena_printf(request_arena(request), "The query has a parameter%s%.*s%s that is not known here%.*s.",
+	                           tellable ? " `" : "", tellable ? (int)other.size : 0, other.data, tellable ? "`" : "",
+	                           (int)known.size, known.data));
 	return false;
 }
 

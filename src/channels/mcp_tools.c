@@ -385,7 +385,10 @@ static bool check_members(struct mcp *mcp, const struct tool *tool, json_t *argu
 	{
 		struct text quoted = arena_printf(mcp->turn.arena, "\"%s\":", key);
 		if (strlen(key) > 64 || !strstr(tool->input, quoted.data)) {
-			reply_fault_text(mcp, TEXT("arguments holds a member that the input schema does not name."));
+			struct text part = text_utf8_part((struct text){key, strnlen(key, 64)});
+			reply_fault_text(mcp, arena_printf(mcp->turn.arena,
+			                                   "arguments holds \"%.*s\", which the input schema does not name.",
+			                                   (int)part.size, part.data));
 			return false;
 		}
 	}

@@ -542,6 +542,11 @@ static void the_ledger_has_every_change_in_order(void **state)
 	get("/v1/skus/BOOK/ledger?limit=2&after=2", 200);
 	assert_int_equal(answer_int(&answer, "items.0.version"), 3);
 	assert_true(json_is_null(answer_at(&answer, "next")));
+	adjust("{\"reason\":\"found\",\"lines\":[{\"sku\":\"BOOK\",\"delta\":1}]}", 201);
+	adjust("{\"reason\":\"found\",\"reference\":\"note-7\",\"lines\":[{\"sku\":\"BOOK\",\"delta\":1}]}", 201);
+	get("/v1/skus/BOOK/ledger?after=3", 200);
+	assert_string_equal(answer_string(&answer, "items.0.reference"), "found");
+	assert_string_equal(answer_string(&answer, "items.1.reference"), "note-7");
 	get("/v1/skus/NO-BOOK/ledger", 404);
 	get("/v1/skus/BOOK/ledger?after=x", 422);
 	get("/v1/skus/BOOK/ledger?after=-1", 422);

@@ -143,6 +143,9 @@ static void what_is_no_cursor_is_refused(void **state)
 	}
 	shop_expect_get("/v1/changes?limit=501", 422);
 	shop_expect_get("/v1/changes?after=1", 422);
+	shop_expect_problem("invalid_field", "`after` that is not known here; known are `cursor`, `limit`.");
+	shop_expect_get("/v1/availability/CHANGES-RESTART?sku=1", 422);
+	shop_expect_problem("invalid_field", "`sku` that is not known here; this call takes none.");
 	shop_expect(NULL, "GET", "/v1/changes", NULL, NULL, 401);
 }
 

@@ -237,7 +237,7 @@ static void bad_arguments_are_told_to_the_model(void **state)
 		{"find_products", "{}", "query"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":0}", "limit"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":1.0}", "limit"},
-		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "schema"},
+		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "\"colour\", which the input schema"},
 		{"check_stock", "{\"skus\":[]}", "skus"},
 		{"check_stock", "{\"skus\":[\" A\"]}", "skus"},
 		{"buy", "{\"hold_id\":\"mine\"}", "hold_id"},
