@@ -46,6 +46,23 @@ static const char *type_of(struct text name)
 	return "application/octet-stream";
 }
 
+static void add_policy(struct request *request)
+{
+	request_add_header(request, "Cache-Control", TEXT("no-cache"));
+	request_add_header(
+		request, "Content-Security-Policy",
+		TEXT("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+	         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"));
+	request_add_header(request, "X-Content-Type-Options", TEXT("nosniff"));
+	request_add_header(request, "Referrer-Policy", TEXT("no-referrer"));
+}
+
+void page_send_not_found(struct request *request, const char *type, struct text body)
+{
+	add_policy(request);
+	request_reply(request, 404, type, body);
+}
+
 void page_send(struct request *request, const char *type, struct text body)
 {
 	uint8_t sha256[32];
@@ -55,13 +72,7 @@ void page_send(struct request *request, const char *type, struct text body)
 		sprintf(etag + 1 + 2 * i, "%02x", sha256[i]);
 	strcat(etag, "\"");
 	request_add_header(request, "ETag", text_of(etag));
-	request_add_header(request, "Cache-Control", TEXT("no-cache"));
-	request_add_header(
-		request, "Content-Security-Policy",
-		TEXT("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-	         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"));
-	request_add_header(request, "X-Content-Type-Options", TEXT("nosniff"));
-	request_add_header(request, "Referrer-Policy", TEXT("no-referrer"));
+	add_policy(request);
 	if (request_knows_tag(request, text_of(etag)))
 		request_reply(request, 304, type, (struct text){0});
 	else

@@ -2,7 +2,7 @@
  *
  * Happy path: the product from the primary, rendered with its figures as of now, and as JSON-LD for search engines; with
  * --shop-key the page goes on from there by itself, over /v1/events. The ETag is that of its bytes.
- * Failure modes: an unknown SKU is 404, PostgreSQL away 503; a shop key that was revoked makes the page a plain one.
+ * Failure modes: an unknown SKU is a page, too, with 404, for its reader is a shopper; PostgreSQL away is 503; a shop key that was revoked makes the page a plain one.
  */
 #include <string.h>
 
@@ -21,17 +21,19 @@ struct shop_page {
 	struct principal principal;
 	bool live; /* the shop's key is good */
 	enum language language;
+	struct text sku;            /* as asked */
 	struct text title, address; /* address: what this service is reached by */
 };
 
 /* What the page says of each state, {n} what is left; the script finds the same words in the page. */
 static const struct words {
-	const char *tag, *some, *last, *none, *held, *always, *embed;
+	const char *tag, *some, *last, *none, *held, *always, *embed, *unknown;
 } words[LANGUAGE_COUNT] = {
 	[LANGUAGE_ENGLISH] = {"en", "{n} in stock", "The last one", "Sold out", "Held by another buyer just now",
-                          "In stock", "This number on your own page"},
+                          "In stock", "This number on your own page", "There is no such product."},
 	[LANGUAGE_RUSSIAN] = {"ru", "В наличии: {n}", "Последняя штука", "Нет в наличии",
-                          "Сейчас отложено другим покупателем", "В наличии", "Это число на вашей странице"},
+                          "Сейчас отложено другим покупателем", "В наличии", "Это число на вашей странице",
+                          "Такого товара нет."},
 };
 
 /* --- escapes ---------------------------------------------------------------------------------------------------------- */
@@ -153,15 +155,30 @@ static void put_live_attributes(struct buffer *out, const struct shop_page *page
 	put_attribute(out, "always", text_of(w->always));
 }
 
-static void render(struct buffer *out, const struct shop_page *page)
+/* The head, still open. */
+static void put_head(struct buffer *out, enum language language, struct text title)
 {
 	buffer_add_format(out, "<!doctype html>\n<html lang=\"%s\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
-	                  words[page->language].tag);
-	markup_add(out, page->title);
+	                  words[language].tag);
+	markup_add(out, title);
 	buffer_add_string(
 		out,
 		"</title>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
 		"<link rel=\"icon\" href=\"/page/icon.svg\">\n<link rel=\"stylesheet\" href=\"/page/shop.css\">\n");
+}
+
+static void render_unknown(struct buffer *out, const struct shop_page *page)
+{
+	const char *sentence = words[page->language].unknown;
+	put_head(out, page->language, text_of(sentence));
+	buffer_add_format(out, "</head>\n<body>\n<main>\n<h1>%s</h1>\n<p class=\"code\">", sentence);
+	markup_add(out, page->sku);
+	buffer_add_string(out, "</p>\n</main>\n</body>\n</html>\n");
+}
+
+static void render(struct buffer *out, const struct shop_page *page)
+{
+	put_head(out, page->language, page->title);
 	put_json_ld(out, page);
 	if (page->live)
 		buffer_add_string(out, "<script type=\"module\" src=\"/page/shop.js\"></script>\n");
@@ -186,14 +203,19 @@ static void on_found(struct turn *turn)
 {
 	struct shop_page *page = (struct shop_page *)turn;
 	struct request *request = turn->request;
-	if (turn->error || !turn->product_count) {
-		problem_reply(request, turn->error ? turn->error : LU_UNKNOWN_SKU, (struct text){0});
+	if (turn->error) {
+		problem_reply(request, turn->error, (struct text){0});
+		return;
+	}
+	struct buffer *out = loop_out(loop_of(request));
+	request_add_header(request, "Vary", TEXT("Accept-Language, Host"));
+	if (!turn->product_count) {
+		render_unknown(out, page);
+		page_send_not_found(request, "text/html; charset=utf-8", buffer_text(out));
 		return;
 	}
 	page->title = phrase_title(turn->arena, page->language, turn->products[0].titles_json, turn->products[0].code);
-	struct buffer *out = loop_out(loop_of(request));
 	render(out, page);
-	request_add_header(request, "Vary", TEXT("Accept-Language, Host"));
 	page_send(request, "text/html; charset=utf-8", buffer_text(out));
 }
 
@@ -205,6 +227,7 @@ void shop_page_get(struct request *request)
 		return;
 	struct shop_page *page = ARENA_NEW(request_arena(request), struct shop_page);
 	turn_init(&page->turn, request);
+	page->sku = sku;
 	page->address = origin_address(request);
 	page->language = request_header(request, "Accept-Language", &accepted) ? language_of_tag(accepted)
 	                                                                       : LANGUAGE_ENGLISH;

@@ -291,7 +291,14 @@ static void a_products_page_says_what_is_left(void **state)
 	get("/shop/PAGE%2F%3C1%3E", NULL, 200);
 	expect_says(">Held by another buyer just now</p>");
 	expect_json_ld("Lamp", "https://schema.org/OutOfStock");
-	get("/shop/PAGE-NOWHERE", NULL, 404);
+	get("/shop/PAGE-NOWHERE%3Cb%3E", NULL, 404);
+	expect_header("Content-Type", "text/html");
+	expect_header("Content-Security-Policy", "script-src 'self'");
+	expect_says("<h1>There is no such product.</h1>");
+	expect_says("<p class=\"code\">PAGE-NOWHERE&lt;b&gt;</p>");
+	get("/shop/PAGE-NOWHERE", "Accept-Language: ru\r\n", 404);
+	expect_says("<html lang=\"ru\">");
+	expect_says("<h1>Такого товара нет.</h1>");
 	get("/shop/PAGE%2F%3C1%3E?x=1", NULL, 422);
 }
 
