@@ -53,7 +53,11 @@ int cmd_audit(int argc, char **argv)
 	char why[512];
 	enum lu_error error = audit_run(&options, &arena, &audit, why);
 	if (error) {
-		code = cmd_fail(&manual, error == LU_INTERNAL ? EXIT_FAILED : EXIT_BACKEND, "%s", why);
+		code = cmd_fail(&manual,
+		                audit.of_another_schema ? EXIT_USAGE
+		                : error == LU_INTERNAL  ? EXIT_FAILED
+		                                        : EXIT_BACKEND,
+		                "%s", why);
 	} else {
 		code = audit_sound(&audit) ? EXIT_OK : EXIT_FAILED;
 		if (as_json) {

@@ -73,8 +73,10 @@ static enum lu_error begin(struct audit_work *work)
 		return LU_DATABASE_UNAVAILABLE;
 	}
 	struct migrate_report schema;
-	if (!migrate_check(work->pg, deadline_in_ms(CONNECT_MS), &schema, work->why))
-		return pg_connected(work->pg) ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE;
+	if (!migrate_check(work->pg, deadline_in_ms(CONNECT_MS), &schema, work->why)) {
+		work->audit->of_another_schema = pg_connected(work->pg);
+		return work->audit->of_another_schema ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE;
+	}
 	/* It never repairs: so that not even a mistake in here could. */
 	error = pg_command(work->pg, "SET default_transaction_read_only = on", deadline_in_ms(CONNECT_MS));
 	if (error) {

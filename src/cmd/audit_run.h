@@ -46,6 +46,7 @@ struct audit {
 	struct audit_line lines[AUDIT_CHECKS];
 	int64_t skus, entries, reservations, checkouts, orders, cells;
 	int64_t elapsed_ms;
+	bool of_another_schema; /* why it failed */
 };
 
 struct audit_options {
@@ -56,7 +57,7 @@ struct audit_options {
 };
 
 /* Looks at everything; texts live in the arena. LU_OK: it did, whatever it found. LU_DATABASE_UNAVAILABLE,
- * LU_CACHE_UNAVAILABLE, LU_INTERNAL (the schema is not ours): with a sentence. */
+ * LU_CACHE_UNAVAILABLE, LU_INTERNAL: with a sentence. */
 enum lu_error audit_run(const struct audit_options *options, struct arena *arena, struct audit *audit,
                         char ret_why[512]) LU_MUST_CHECK;
 /* No promise is broken. An overdue hold is a warning: without a service nobody expires it. */

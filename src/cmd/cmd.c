@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/migrate.h"
 
 #define WHY_BYTES 512
 #define WORD_BYTES_MAX LU_SKU_BYTES_MAX
@@ -113,6 +114,23 @@ int cmd_connect(const struct manual *manual, const char *database_url, struct pg
 		cmd_fail(manual, EXIT_BACKEND, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
 		pg_free(pg);
 		return EXIT_BACKEND;
+	}
+	*ret_pg = pg;
+	return EXIT_OK;
+}
+
+int cmd_connect_migrated(const struct manual *manual, const char *database_url, struct pg **ret_pg)
+{
+	struct pg *pg;
+	int code = cmd_connect(manual, database_url, &pg);
+	if (code)
+		return code;
+	struct migrate_report schema;
+	char why[WHY_BYTES];
+	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why)) {
+		code = cmd_fail(manual, pg_connected(pg) ? EXIT_USAGE : EXIT_BACKEND, "%s", why);
+		pg_free(pg);
+		return code;
 	}
 	*ret_pg = pg;
 	return EXIT_OK;

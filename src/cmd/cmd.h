@@ -49,6 +49,9 @@ enum lu_error cmd_connect_until(struct pg *pg, int64_t deadline_ns) __attribute_
  * line on stderr. */
 int cmd_connect(const struct manual *manual, const char *database_url, struct pg **ret_pg)
 	__attribute__((warn_unused_result));
+/* The same, to a database whose schema is this binary's. */
+int cmd_connect_migrated(const struct manual *manual, const char *database_url, struct pg **ret_pg)
+	__attribute__((warn_unused_result));
 /* Writes the sentence and returns false: for functions that fail with a reason. */
 bool cmd_refuse(char why[512], const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The name nearest to `word` of a NULL-ended list, if it is near enough to have been meant; NULL otherwise. */

@@ -25,7 +25,7 @@ int cmd_flush(int argc, char **argv)
 		.examples = "  lastunit flush --database-url postgresql://owner@db.example/shop\n",
 		.exit_codes =
 			"  0  the epoch is closed\n"
-			"  2  wrong usage or configuration\n"
+			"  2  wrong usage or configuration, a schema of another version\n"
 			"  3  PostgreSQL cannot be reached, or did not do it\n",
 	};
 	struct config config;
@@ -33,7 +33,7 @@ int cmd_flush(int argc, char **argv)
 	if (code != CMD_GO_ON)
 		return code;
 	struct pg *pg;
-	if ((code = cmd_connect(&manual, config.database_url, &pg)))
+	if ((code = cmd_connect_migrated(&manual, config.database_url, &pg)))
 		return code;
 	enum lu_error error = epoch_close_by_hand(pg, deadline_in_ms(FLUSH_MS));
 	if (error)

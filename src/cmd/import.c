@@ -98,6 +98,7 @@ struct run {
 	struct import_stage stage;
 	enum lu_error stage_error;
 	char why[512];
+	bool of_another_schema; /* why it failed */
 	struct import_report report;
 };
 
@@ -305,8 +306,10 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return failed(run, LU_DATABASE_UNAVAILABLE, pg_error(pg)->message);
 	struct migrate_report schema;
 	char why[512] = "";
-	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why))
-		return failed(run, pg_connected(pg) ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE, why);
+	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why)) {
+		run->of_another_schema = pg_connected(pg);
+		return failed(run, run->of_another_schema ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE, why);
+	}
 	run->report = (struct import_report){0};
 	error = import_known(pg, &run->arena, &run->options, &run->report);
 	if (error == LU_IDEMPOTENCY_CONFLICT)
@@ -357,7 +360,11 @@ static int import_run(struct run *run)
 		return import_print(&ending, run->flags.json);
 	if (run->flags.json)
 		import_print_json(&ending, 0);
-	return cmd_fail(&manual, error == LU_DATABASE_UNAVAILABLE ? EXIT_BACKEND : EXIT_FAILED, "%s", run->why);
+	return cmd_fail(&manual,
+	                run->of_another_schema             ? EXIT_USAGE
+	                : error == LU_DATABASE_UNAVAILABLE ? EXIT_BACKEND
+	                                                   : EXIT_FAILED,
+	                "%s", run->why);
 }
 
 int cmd_import(int argc, char **argv)

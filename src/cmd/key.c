@@ -50,7 +50,7 @@ static const struct manual manual = {
 	.exit_codes =
 		"  0  done\n"
 		"  1  refused: no such principal or key, or the principal has another channel\n"
-		"  2  wrong usage or configuration\n"
+		"  2  wrong usage or configuration, a schema of another version, a user who may not\n"
 		"  3  PostgreSQL cannot be reached\n",
 	.positionals_max = 1000, /* too many are refused below, without being repeated: a word may be a key */
 };
@@ -68,9 +68,11 @@ struct key_command {
 
 static int fail_store(const struct key_command *command, enum lu_error error)
 {
+	const struct pg_error *said = pg_error(command->pg);
+	if (strcmp(said->sqlstate, "42501") == 0) /* insufficient_privilege: it is the service's user, as a rule */
+		return cmd_fail(&manual, EXIT_USAGE, "%s: use the owner's --database-url", said->message);
 	bool lost = !pg_connected(command->pg);
-	return cmd_fail(&manual, lost ? EXIT_BACKEND : EXIT_FAILED, "%s: %s", lu_error_code(error),
-	                pg_error(command->pg)->message);
+	return cmd_fail(&manual, lost ? EXIT_BACKEND : EXIT_FAILED, "%s: %s", lu_error_code(error), said->message);
 }
 
 /* Until the last lease given before this moment has run out. */
@@ -441,7 +443,7 @@ int cmd_key(int argc, char **argv)
 		return cmd_fail(&manual, EXIT_USAGE, "there is one word too many; usage: lastunit %s", manual.usage);
 	if (positionals == 2)
 		*word = argv[2];
-	if ((code = cmd_connect(&manual, command.config.database_url, &command.pg)))
+	if ((code = cmd_connect_migrated(&manual, command.config.database_url, &command.pg)))
 		return code;
 	arena_init(&command.arena, 16 * 1024);
 	code = verbs[verb].run(&command);

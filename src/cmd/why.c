@@ -26,7 +26,7 @@ static const struct manual manual = {
 	.exit_codes =
 		"  0  explained, all as it should be\n"
 		"  1  a promise is broken for this SKU, or there is no such SKU\n"
-		"  2  wrong usage or configuration\n"
+		"  2  wrong usage or configuration, a schema of another version\n"
 		"  3  PostgreSQL cannot be reached\n",
 	.positionals_max = 1,
 };
@@ -38,7 +38,7 @@ static int look(struct why *why, const struct config *config)
 	if (*config->redis_url && !redis_address_parse(config->redis_url, &address, &why_address))
 		return cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why_address);
 	struct pg *pg;
-	int code = cmd_connect(&manual, config->database_url, &pg);
+	int code = cmd_connect_migrated(&manual, config->database_url, &pg);
 	if (code)
 		return code;
 	enum lu_error error = epoch_lease_read(pg, why->arena, deadline_in_ms(WHY_ASK_MS), &why->epoch);

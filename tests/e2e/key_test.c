@@ -123,6 +123,19 @@ static void origins_that_no_browser_sends_make_no_key(void **state)
 	command_done(&done);
 }
 
+/* The URL at hand is serve's as a rule, and its user only reads what keys are. */
+static void the_services_own_user_is_told_whose_url_it_takes(void **state)
+{
+	pg_server_ask(service.database_url, "CREATE ROLE clerk LOGIN; GRANT lastunit_service TO clerk");
+	char url[600];
+	snprintf(url, sizeof url, "%s?user=clerk", service.database_url);
+	struct command done = key((const char *const[]){"create", "--principal", "site", "--database-url", url, NULL});
+	assert_int_equal(done.exit_code, 2);
+	assert_string_equal(done.err,
+	                    "lastunit key: permission denied for table principal: use the owner's --database-url\n");
+	command_done(&done);
+}
+
 static void what_is_no_live_key_is_told_and_not_repeated(void **state)
 {
 	char secret[KEY_SECRET_BYTES + 1], typo[KEY_SECRET_BYTES + 10];
@@ -161,6 +174,7 @@ int main(void)
 		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
+		cmocka_unit_test(the_services_own_user_is_told_whose_url_it_takes),
 		cmocka_unit_test(what_is_no_live_key_is_told_and_not_repeated),
 	};
 	return cmocka_run_group_tests(tests, start, stop);

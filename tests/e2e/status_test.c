@@ -318,13 +318,38 @@ static void assert_code(const char *const *arguments, int code, const char *word
 	command_done(&command);
 }
 
-static void no_database_is_3_another_schema_2_and_a_silent_instance_1(void **state)
+/* The first thing a newcomer forgets: whatever he calls says the same. */
+static void a_database_that_was_never_migrated_is_2_for_every_command(void **state)
+{
+	char file[] = "/tmp/status-test-XXXXXX";
+	int fd = mkstemp(file);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "sku,on_hand\nA,1\n", 16), 16);
+	close(fd);
+	static const char *const words[][6] =
+		{{"status"}, {"key", "create", "--principal", "site"}, {"key", "list"}, {"why", "A"}, {"flush"},
+	     {"audit"},  {"serve", "--listen", "127.0.0.1:0"},     {"import", NULL}};
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+		const char *arguments[9] = {0};
+		int count = 0;
+		for (; words[i][count]; count++)
+			arguments[count] = words[i][count];
+		if (strcmp(arguments[0], "import") == 0)
+			arguments[count++] = file;
+		arguments[count++] = "--database-url";
+		arguments[count] = quiet_pg.url;
+		assert_code(arguments, 2, "the database has schema version 0, this binary needs ");
+		assert_code(arguments, 2, ": run `lastunit migrate`\n");
+	}
+	unlink(file);
+}
+
+static void no_database_is_3_and_a_silent_instance_1(void **state)
 {
 	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent", NULL}, 3,
 	            "nothing answered is lost until it can");
 	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent", "--json", NULL}, 3,
 	            "\"reachable\":false");
-	assert_code((const char *[]){"status", "--database-url", quiet_pg.url, NULL}, 2, "run `lastunit migrate`");
 	assert_code((const char *[]){"status", "--url", "http://127.0.0.1:1", NULL}, 1, "promises weakened: P6");
 	assert_code((const char *[]){"status", "--url", "127.0.0.1:1", NULL}, 2, "http://HOST:PORT");
 }
@@ -418,7 +443,8 @@ int main(void)
 		SHOP_TEST(cells_are_counted_and_foreign_and_stuck_ones_named),
 		SHOP_TEST(without_redis_all_promises_stand_and_it_says_what_that_means),
 		SHOP_TEST(an_epoch_of_another_redis_or_another_life_is_told),
-		SHOP_TEST(no_database_is_3_another_schema_2_and_a_silent_instance_1),
+		SHOP_TEST(a_database_that_was_never_migrated_is_2_for_every_command),
+		SHOP_TEST(no_database_is_3_and_a_silent_instance_1),
 		cmocka_unit_test(a_service_that_stands_is_quiet_and_one_whose_cell_lied_is_not),
 	};
 	return cmocka_run_group_tests(tests, start, end);
