@@ -1,8 +1,8 @@
 /* lastunit replay: a file of real orders against the service, through every channel at once, with a verdict.
  *
  * Happy path: read the file into carts · play them (replay_run.c) · a table per channel · the audit · exit code 0.
- * Failure modes: codes that break the rule for SKUs are named and left out; a broken promise is exit code 1; a service
- * that is not there is 3.
+ * Failure modes: codes that break the rule for SKUs are named and left out; a broken promise is exit code 1, and so is a
+ * replay that could not begin, without a verdict; a service that is not there is 3.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -69,8 +69,10 @@ static int take_keys(struct run *run)
 	struct replay_options *options = &run->options;
 	options->url = or_environment(options->url, "LASTUNIT_URL");
 	options->key_admin = or_environment(options->key_admin, "LASTUNIT_KEY_ADMIN");
-	if (strncmp(options->url, "http://", 7) != 0 && strncmp(options->url, "https://", 8) != 0)
+	if (!*options->url)
 		return cmd_fail(&manual, EXIT_USAGE, "--url (or LASTUNIT_URL) is required: http://HOST:PORT");
+	if (strncmp(options->url, "http://", 7) != 0 && strncmp(options->url, "https://", 8) != 0)
+		return cmd_fail(&manual, EXIT_USAGE, "--url is http://HOST:PORT");
 	if (!*options->key_admin)
 		return cmd_fail(&manual, EXIT_USAGE, "--key-admin (or LASTUNIT_KEY_ADMIN) is required");
 	for (int c = 0; c < REPLAY_CHANNELS; c++) {
@@ -104,20 +106,31 @@ static int read_orders(struct run *run)
 	return code;
 }
 
-/* Is there a service, and does it know the keys? */
+/* Asks without effect: a body without lines is refused, and before that a key that lacks the scope. */
+static int knock_with(struct http_caller *caller, const struct run *run, const char *name, const char *key,
+                      const char *write, const char *scope)
+{
+	struct http_answer answer = http_call(caller, "GET", "/v1/availability?sku=replay", TEXT(""), key, NULL);
+	if (answer.status == 401)
+		return cmd_fail(&manual, EXIT_USAGE, "the service does not take the key of %s", name);
+	if (answer.status == 403)
+		return cmd_fail(&manual, EXIT_FAILED, "the key of %s lacks the scope read", name);
+	if (answer.status)
+		answer = http_call(caller, "POST", write, TEXT("{}"), key, NULL);
+	if (answer.status == 0)
+		return cmd_fail(&manual, EXIT_BACKEND, "%s: %s", run->options.url, http_caller_error(caller));
+	if (answer.status == 403)
+		return cmd_fail(&manual, EXIT_FAILED, "the key of %s lacks the scope %s", name, scope);
+	return CMD_GO_ON;
+}
+
+/* Is there a service, and may the keys do what they are for? */
 static int knock(struct run *run)
 {
 	struct http_caller *caller = http_caller_new(run->options.url, 5000);
-	int code = CMD_GO_ON;
-	for (int c = -1; code == CMD_GO_ON && c < REPLAY_CHANNELS; c++) {
-		const char *key = c < 0 ? run->options.key_admin : run->options.keys[c];
-		struct http_answer answer = http_call(caller, "GET", "/v1/availability?sku=replay", TEXT(""), key, NULL);
-		if (answer.status == 0)
-			code = cmd_fail(&manual, EXIT_BACKEND, "%s: %s", run->options.url, http_caller_error(caller));
-		else if (answer.status == 401 || answer.status == 403)
-			code = cmd_fail(&manual, EXIT_USAGE, "the service does not take the key of %s",
-			                c < 0 ? "admin" : channel_of(c));
-	}
+	int code = knock_with(caller, run, "admin", run->options.key_admin, "/v1/adjustments", "stock");
+	for (int c = 0; code == CMD_GO_ON && c < REPLAY_CHANNELS; c++)
+		code = knock_with(caller, run, channel_of(c), run->options.keys[c], "/v1/checkouts", "sell");
 	http_caller_free(caller);
 	return code;
 }
@@ -272,6 +285,8 @@ static void report_json(const struct run *run, const struct replay_channel *all,
 
 static int conclude(struct run *run, bool to_the_end)
 {
+	if (!run->replay.play_ns) /* nothing was sold, so no promise was put to the test */
+		return cmd_fail(&manual, EXIT_FAILED, "stopped before the first order: %s", run->replay.why);
 	struct progress progress = {0};
 	struct redis_address address;
 	const char *why_address;

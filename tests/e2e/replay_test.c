@@ -227,7 +227,7 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 
 /* --- a service that lies --------------------------------------------------------------------------------------------- */
 
-enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER };
+enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER, LIE_NO_STOCK };
 
 /* One SKU, one connection after the other, and as much of the API as a replay of sales asks for. */
 struct liar {
@@ -246,7 +246,7 @@ static void liar_answer(struct liar *liar, int fd, const char *head)
 		snprintf(key, sizeof key, "%.*s", (int)strcspn(at + 17, "\r"), at + 17);
 	int status = 200;
 	if (strncmp(head, "PUT ", 4) == 0)
-		status = 201;
+		status = liar->lie == LIE_NO_STOCK ? 422 : 201;
 	else if (strncmp(head, "POST ", 5) == 0) {
 		bool again = strcmp(key, liar->last_key) == 0, commit = strstr(head, "/commit HTTP") != NULL;
 		liar->version += !again;
@@ -380,9 +380,40 @@ static void exit_codes_tell_the_user_from_the_backend(void **state)
 	assert_int_equal(command.exit_code, 2);
 	assert_non_null(strstr(command.err, "does not take the key of voice"));
 	command_done(&command);
+	command = command_run((const char *[]){"replay", path, "--url", "127.0.0.1:1", NULL}, variables);
+	assert_int_equal(command.exit_code, 2);
+	assert_string_equal(command.err, "lastunit replay: --url is http://HOST:PORT\n");
+	command_done(&command);
 	command = command_run((const char *[]){"replay", path, "--url", "http://127.0.0.1:1", NULL}, variables);
 	assert_int_equal(command.exit_code, 3);
 	command_done(&command);
+}
+
+/* Nothing was played: whoever reads "every promise holds" below zeros believes that it was. */
+static void what_could_not_begin_has_no_verdict(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/codes.csv", directory);
+	struct command command = command_run((const char *[]){"replay", path, "--key-admin", service.key_web, NULL},
+	                                     variables);
+	assert_int_equal(command.exit_code, 1);
+	assert_string_equal(command.out, "");
+	assert_non_null(strstr(command.err, "lastunit replay: the key of admin lacks the scope stock\n"));
+	command_done(&command);
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "reader", "--channel", "pos",
+	                                                   "--scopes", "read", NULL},
+	                                  variables);
+	made.out[strcspn(made.out, "\n")] = 0;
+	command = command_run((const char *[]){"replay", path, "--key-pos", made.out, NULL}, variables);
+	assert_int_equal(command.exit_code, 1);
+	assert_string_equal(command.out, "");
+	assert_non_null(strstr(command.err, "lastunit replay: the key of pos lacks the scope sell\n"));
+	command_done(&command);
+	command_done(&made);
+	struct played played = play_against(LIE_NO_STOCK);
+	assert_int_equal(played.exit_code, 1);
+	assert_null(played.json);
+	assert_non_null(strstr(played.err, "stopped before the first order: SKU A could not be stocked: 422"));
 }
 
 static int start(void **state)
@@ -421,6 +452,7 @@ int main(void)
 		cmocka_unit_test(units_that_no_client_was_answered_are_seen),
 		cmocka_unit_test(a_service_that_lies_is_found_out),
 		cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
+		cmocka_unit_test(what_could_not_begin_has_no_verdict),
 		cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
