@@ -103,7 +103,8 @@ int cmd_connect(const struct manual *manual, const char *database_url, struct pg
 	char *why = NULL;
 	PQconninfoOption *parsed = PQconninfoParse(database_url, &why);
 	if (!parsed) {
-		cmd_fail(manual, EXIT_USAGE, "--database-url: %s", why ? why : "cannot be read");
+		cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s: write postgresql://user@host/db",
+		         (int)strcspn(why ? why : "", "\n"), why ? why : "");
 		PQfreemem(why);
 		return EXIT_USAGE;
 	}

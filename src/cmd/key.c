@@ -42,7 +42,7 @@ static const struct manual manual = {
 		"  lastunit key create --principal site --channel web --scopes read,sell,orders\n"
 		"  lastunit key create --principal page --channel web --scopes read --origins https://shop.example\n"
 		"  lastunit key list --json\n"
-		"  lastunit key rotate --principal site --grace 3600\n"
+		"  lastunit key rotate site --grace 3600\n"
 		"  lastunit key revoke lu_Ab3dEf9K\n"
 		"  lastunit key set bazaar --buffer 2 --holds-max 500\n"
 		"  lastunit key set till --may-use-safety-stock yes\n"
@@ -116,14 +116,13 @@ static int run_create(struct key_command *command)
 	char secret[KEY_SECRET_BYTES + 1];
 	if (*command->origins && scopes != SCOPE_READ)
 		return cmd_fail(&manual, EXIT_USAGE, "a publishable key (--origins) may only read: --scopes read");
+	if (!key_origins_are_valid(text_of(command->origins)))
+		return cmd_fail(
+			&manual, EXIT_USAGE,
+			"--origins are separated by blanks and look like https://shop.example or http://localhost:3000, "
+			"which is how browsers spell them: small letters, no path, no port that goes without saying");
 	enum lu_error error = key_create(command->pg, text_of(command->principal), channel, scopes,
 	                                 text_of(command->origins), deadline_in_ms(CALL_MS), secret);
-	if (error == LU_INVALID_FIELD && *command->origins)
-		return cmd_fail(
-			&manual, EXIT_FAILED,
-			"%s has another channel, or --origins are not like \"https://shop.example http://localhost:3000\", which is how "
-			"browsers spell them: small letters, no path, no port that goes without saying",
-			command->principal);
 	if (error == LU_INVALID_FIELD)
 		return cmd_fail(&manual, EXIT_FAILED, "%s has another channel: a principal keeps the one it has",
 		                command->principal);
@@ -212,7 +211,7 @@ static int revoke_old(struct key_command *command, const struct key_row *rows, s
 static int run_rotate(struct key_command *command)
 {
 	if (!*command->principal)
-		return cmd_fail(&manual, EXIT_USAGE, "rotate needs --principal NAME");
+		return cmd_fail(&manual, EXIT_USAGE, "rotate needs the principal's name: lastunit key rotate NAME");
 	struct key_row *rows;
 	size_t count, live = 0;
 	enum lu_error error = list(command, &rows, &count);
@@ -401,7 +400,7 @@ int cmd_key(int argc, char **argv)
 	             {"revoke", run_revoke}, {"set", run_set},   {"show", run_show}};
 	struct key_command command = {.change = PRINCIPAL_UNCHANGED};
 	const struct config_option options[] = {
-		{"principal", CONFIG_STRING, "", 1, 100, "", "the client's name; set and show also take it as a word",
+		{"principal", CONFIG_STRING, "", 1, 100, "", "the client's name; rotate, set and show also take it as a word",
 	     &command.principal},
 		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
@@ -413,7 +412,7 @@ int cmd_key(int argc, char **argv)
 	     &command.grace_s},
 		{"buffer", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "",
 	     "set: units of every SKU it neither sees nor sells; -1: as it is", &command.change.buffer},
-		{"may_use_safety_stock", CONFIG_STRING, "", 1, 3, "",
+		{"may_use_safety_stock", CONFIG_STRING, "", 1, 100, "",
 	     "set: yes or no: what it sees and sells includes the safety stock", &command.may_use_safety_stock},
 		{"holds_max", CONFIG_INT, "-1", -1, LU_COUNT_MAX, "", "set: live holds at a time; 0: no cap, -1: as it is",
 	     &command.change.holds_max},
@@ -435,9 +434,8 @@ int cmd_key(int argc, char **argv)
 		verb++;
 	if (verb == sizeof verbs / sizeof verbs[0])
 		return cmd_fail(&manual, EXIT_USAGE, "which of create, list, rotate, revoke, set, show?");
-	const char **word = verbs[verb].run == run_revoke                               ? &command.prefix
-	                    : verbs[verb].run == run_set || verbs[verb].run == run_show ? &command.principal
-	                                                                                : NULL;
+	bool names = verbs[verb].run == run_rotate || verbs[verb].run == run_set || verbs[verb].run == run_show;
+	const char **word = verbs[verb].run == run_revoke ? &command.prefix : names ? &command.principal : NULL;
 	/* It may be a key: it is not repeated. */
 	if (positionals > 2 || (positionals == 2 && (!word || **word)))
 		return cmd_fail(&manual, EXIT_USAGE, "there is one word too many; usage: lastunit %s", manual.usage);

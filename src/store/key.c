@@ -123,8 +123,10 @@ static bool ends_with(struct text text, const char *end)
 
 /* "https://shop.example", "http://localhost:3000", with single blanks between: what browsers send as Origin (RFC 6454). They
  * leave out a scheme's own port, so an origin with it would be nobody's. */
-static bool origins_are_valid(struct text origins)
+bool key_origins_are_valid(struct text origins)
 {
+	if (origins.size > KEYRING_ORIGINS_BYTES_MAX)
+		return false;
 	while (origins.size) {
 		const char *blank = memchr(origins.data, ' ', origins.size);
 		struct text one = {origins.data, blank ? (size_t)(blank - origins.data) : origins.size};
@@ -147,8 +149,7 @@ enum lu_error key_store(struct pg *pg, struct text principal, enum channel chann
 {
 	if (principal.size > NAME_BYTES_MAX || text_check_key(principal)) /* nor line ends: it stands in lists and logs */
 		return LU_INVALID_FIELD;
-	if (origins.size > KEYRING_ORIGINS_BYTES_MAX || !origins_are_valid(origins) ||
-	    (origins.size && scopes != SCOPE_READ))
+	if (!key_origins_are_valid(origins) || (origins.size && scopes != SCOPE_READ))
 		return LU_INVALID_FIELD;
 	struct arena arena;
 	arena_init(&arena, 0);

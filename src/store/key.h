@@ -21,6 +21,8 @@ struct key_row {
 /* All live keys, for the keyring. */
 enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
                        size_t *ret_count) LU_MUST_CHECK;
+/* "https://shop.example http://localhost:3000", single blanks between; size 0, too. */
+bool key_origins_are_valid(struct text origins);
 /* Makes the principal if it is new (its channel must agree if it is not: LU_INVALID_FIELD), and a key for it. The
  * secret is shown once. `origins` size 0: a secret key; else a publishable one, whose scopes must be SCOPE_READ, for
  * pages of these origins, with blanks between: LU_INVALID_FIELD if they are none. */
