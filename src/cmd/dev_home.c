@@ -2,7 +2,7 @@
  *
  * Happy path: resolve or make DIR, see that the unprivileged user reaches it, lock it, make the sockets' directory.
  * Failure modes: another supervisor holds the lock (refused, with its pid); one that was killed has children that are
- * still ending (waited for); DIR cannot be reached and is not empty (refused); a sockets' directory that is not what we
+ * still ending (waited for); DIR is somebody else's or cannot be reached (refused); a sockets' directory that is not what we
  * left is not trusted: a new one is made.
  */
 #include "cmd/dev_home.h"
@@ -25,6 +25,7 @@
 #include "cmd/cmd.h"
 
 #define STORE_ROOT "/var/lib/lastunit"
+#define SOCKETS "/tmp/lu-"
 #define ORPHANS_MS 30000 /* a killed supervisor's PostgreSQL shuts down in this time */
 #define RETRY_MS 20
 #define LOG_TAIL_BYTES 12000 /* holds a sanitizer's report */
@@ -63,6 +64,19 @@ static int entries_count(const char *directory, int *ret_foreign)
 	if (open_directory)
 		closedir(open_directory);
 	return count;
+}
+
+/* Is it empty, or was it made by a `dev`, whatever became of that? What was begun has a lock and nothing of others; what
+ * got further leads to its sockets, and others may keep something beside them. One that cannot be read is judged later. */
+static bool is_data_directory(const char *directory)
+{
+	char path[PATH_MAX], sockets[DEV_SOCKETS_BYTES_MAX] = "";
+	int foreign, count = entries_count(directory, &foreign);
+	snprintf(path, sizeof path, "%s/lock", directory);
+	if (count == 0 || (foreign == 0 && access(path, F_OK) == 0))
+		return true;
+	snprintf(path, sizeof path, "%s/sockets", directory);
+	return readlink(path, sockets, sizeof sockets - 1) > 0 && strncmp(sockets, SOCKETS, strlen(SOCKETS)) == 0;
 }
 
 static bool make_parents(const char *path)
@@ -122,6 +136,8 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 	}
 	if (!realpath(home->given, home->path) || stat(home->path, &status) < 0 || !S_ISDIR(status.st_mode))
 		return cmd_refuse(why, "%s is not a directory", home->given);
+	if (!is_data_directory(home->path))
+		return cmd_refuse(why, "%s is not empty and no data directory of lastunit dev: choose another", home->given);
 	home->linked |= link && strncmp(home->path, STORE_ROOT "/", sizeof STORE_ROOT) == 0;
 	if (child_user_reaches(user, home->path))
 		return true;
@@ -131,8 +147,10 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		return true;
 	if (!link && rmdir(home->given) == 0 && make_elsewhere(home))
 		return realpath(home->given, home->path) != NULL;
+	if (!user->change)
+		return cmd_refuse(why, "%s is another user's, who lets nobody in: choose another --data", home->given);
 	return cmd_refuse(
-		why, "the user %s, whom PostgreSQL runs as, cannot reach %s, and it is not empty: choose another with --data",
+		why, "the user %s, whom PostgreSQL runs as, cannot reach %s, and it is not empty: choose another --data",
 		user->name, home->given);
 }
 
@@ -143,7 +161,7 @@ static bool lock(struct dev_home *home, char why[512])
 	char path[PATH_MAX], holder[16] = "";
 	home->lock = open(dev_home_path(home, "lock", path), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
 	if (home->lock < 0)
-		return cmd_refuse(why, "cannot open %s: %s", path, strerror(errno));
+		return cmd_refuse(why, "cannot open %s: %s: choose another --data", path, strerror(errno));
 	int64_t deadline_ns = deadline_in_ms(ORPHANS_MS);
 	while (flock(home->lock, LOCK_EX | LOCK_NB) < 0) {
 		ssize_t size = pread(home->lock, holder, sizeof holder - 1, 0);
@@ -173,14 +191,14 @@ static bool make_sockets(struct dev_home *home, const struct child_user *user, c
 	struct stat status;
 	ssize_t size = readlink(link, home->sockets, sizeof home->sockets - 1);
 	home->sockets[size > 0 ? size : 0] = 0;
-	if (strncmp(home->sockets, "/tmp/lu-", 8) == 0 && !strchr(home->sockets + 8, '/')) {
+	if (strncmp(home->sockets, SOCKETS, strlen(SOCKETS)) == 0 && !strchr(home->sockets + strlen(SOCKETS), '/')) {
 		if (mkdir(home->sockets, 0700) == 0 && chown(home->sockets, user->uid, user->gid) == 0)
 			return true;
 		if (lstat(home->sockets, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == user->uid &&
 		    (status.st_mode & 0777) == 0700)
 			return true;
 	}
-	strcpy(home->sockets, "/tmp/lu-XXXXXX");
+	strcpy(home->sockets, SOCKETS "XXXXXX");
 	unlink(link);
 	if (mkdtemp(home->sockets) && chown(home->sockets, user->uid, user->gid) == 0 && symlink(home->sockets, link) == 0)
 		return true;

@@ -30,7 +30,8 @@ struct dev_home {
 	int lock;
 };
 
-/* directory "": a temporary one. False with a sentence in ret_why. */
+/* directory "": a temporary one. One that is neither empty nor a `dev`'s is refused, and nothing is
+ * put into it. False with a sentence in ret_why. */
 bool dev_home_open(const char *directory, const struct child_user *user, struct dev_home *ret_home, char ret_why[512]);
 /* Removes the sockets' directory; with `remove` the whole DIR, or, where others keep files in it, all that is ours. */
 void dev_home_close(struct dev_home *home, bool remove);

@@ -28,6 +28,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "cmd/dev_home.h"
 #include "store/advisory.h"
 #include "store/pg.h"
 
@@ -442,16 +443,89 @@ static void ephemeral_leaves_nothing(void **state)
 	dev_done(&dev);
 }
 
+static void keep_diary(const struct dev *dev)
+{
+	char path[PATH_BYTES + 16];
+	snprintf(path, sizeof path, "%s/diary", dev->data);
+	int fd = open(path, O_WRONLY | O_CREAT, 0644);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+static void refused_directory(struct dev *dev, const char *why)
+{
+	dev_start(dev, "--ephemeral");
+	assert_false(dev_says(dev, "ready"));
+	assert_int_equal(reap(dev->pid), 2);
+	close(dev->output);
+	if (!strstr(dev->text, why))
+		fail_msg("%s", dev->text);
+}
+
+static void a_directory_of_others_is_refused_and_left_as_it_was(void **state)
+{
+	struct dev dev;
+	dev_begin(&dev);
+	assert_int_equal(mkdir(dev.data, 0700), 0);
+	keep_diary(&dev);
+	refused_directory(&dev, "/data is not empty and no data directory of lastunit dev: choose another\n");
+	assert_false(exists("%s/lock", dev.data));
+	assert_false(exists("%s/sockets", dev.data));
+	struct stat status;
+	assert_int_equal(stat(dev.data, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0700);
+	char path[PATH_BYTES + 16];
+	snprintf(path, sizeof path, "%s/diary", dev.data);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof path, "%s/postgres", dev.data); /* a cluster of somebody's own may be called so, too */
+	assert_int_equal(mkdir(path, 0700), 0);
+	refused_directory(&dev, "no data directory of lastunit dev");
+	assert_false(exists("%s/lock", dev.data));
+	dev_done(&dev);
+}
+
+/* As somebody who is not root, of a directory that is another's. */
+static void refused_to_nobody(const char *directory, const char *why)
+{
+	char said[512] = "";
+	int ends[2];
+	assert_int_equal(pipe(ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct child_user user;
+		struct dev_home home;
+		bool opened = setresuid(65534, 65534, 65534) < 0 || !child_user_find(&user) ||
+		              dev_home_open(directory, &user, &home, said);
+		_exit(write(ends[1], said, sizeof said) != sizeof said || opened);
+	}
+	assert_int_equal(reap(pid), 0);
+	assert_int_equal(read(ends[0], said, sizeof said), sizeof said);
+	close(ends[0]);
+	close(ends[1]);
+	if (!strstr(said, why))
+		fail_msg("%s", said);
+}
+
+static void a_directory_of_another_user_is_told_as_such(void **state)
+{
+	if (geteuid() != 0)
+		skip(); /* nobody else to be */
+	struct dev dev;
+	dev_begin(&dev);
+	assert_int_equal(mkdir(dev.data, 0700), 0);
+	refused_to_nobody(dev.data, "/data is another user's, who lets nobody in: choose another --data");
+	assert_int_equal(chmod(dev.data, 0711), 0);
+	refused_to_nobody(dev.data, "/data/lock: Permission denied: choose another --data");
+	dev_done(&dev);
+}
+
 static void ephemeral_leaves_what_others_keep_there(void **state)
 {
 	struct dev dev;
 	dev_begin(&dev);
-	char path[PATH_BYTES + 16];
-	assert_int_equal(mkdir(dev.data, 0755), 0);
-	snprintf(path, sizeof path, "%s/diary", dev.data);
-	int fd = open(path, O_WRONLY | O_CREAT, 0644);
-	assert_true(fd >= 0);
-	close(fd);
+	dev_ready(&dev, NULL);
+	assert_int_equal(dev_stop(&dev), 0);
+	keep_diary(&dev);
 	dev_ready(&dev, "--ephemeral");
 	assert_int_equal(dev_stop(&dev), 0);
 	assert_true(exists("%s/diary", dev.data));
@@ -689,6 +763,8 @@ int main(void)
 		cmocka_unit_test(two_on_one_directory_are_refused),
 		cmocka_unit_test(a_busy_port_is_said_before_anything_is_made),
 		cmocka_unit_test(ephemeral_leaves_nothing),
+		cmocka_unit_test(a_directory_of_others_is_refused_and_left_as_it_was),
+		cmocka_unit_test(a_directory_of_another_user_is_told_as_such),
 		cmocka_unit_test(ephemeral_leaves_what_others_keep_there),
 		cmocka_unit_test(a_directory_that_postgres_cannot_reach_becomes_a_link),
 		cmocka_unit_test(a_stop_while_it_starts_ends_all),
