@@ -161,7 +161,7 @@ DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
 AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
-.PHONY: run deps test test-san test-clients test-browser check sim endure hostile spec mutants soak bench bench-large lint format clean help
+.PHONY: run deps kinds test test-san test-clients test-browser check sim endure hostile spec mutants soak bench bench-large lint format clean help
 
 run:               ## install what is missing, build, and start a Lastunit of its own on $(LISTEN)
 	@sh .ci/install $(DEPS_RUN)
@@ -171,7 +171,7 @@ run:               ## install what is missing, build, and start a Lastunit of it
 deps:              ## install what building and testing needs
 	@sh .ci/install $(DEPS_TEST)
 
-test: deps         ## install what is missing, build, run every test (KINDS="unit e2e/dev": only these), lint
+test: kinds deps   ## install what is missing, build, run every test (KINDS="unit e2e/dev": only these), lint
 	@$(AGAIN) tests
 	@$(AGAIN) check
 
@@ -199,10 +199,15 @@ test-browser:      ## the pages in a real browser, Debian's chromium: SHOTS=DIR 
 tests: $(BIN) $(TESTS) $(SIM) $(SYNC)/lastunit $(if $(SAN),,all)
 
 LINT       := tests/lint/run.sh
-KIND_TESTS := $(sort $(foreach k,$(KINDS),$(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$k/*_test.c tests/$k_test.c)) \
-              $(patsubst tests/%_fuzz.c,$(BUILD)/tests/%_test,$(wildcard tests/$k/*_fuzz.c tests/$k_fuzz.c)),$(TESTS)) \
-              $(wildcard tests/$k/*_test.sh tests/$k_test.sh)))
-check:             ## run the tests that are built
+# The tests of one kind: a folder of tests/, or a name in it, "unit" or "unit/json".
+kind_tests = $(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$1/*_test.c tests/$1_test.c)) \
+              $(patsubst tests/%_fuzz.c,$(BUILD)/tests/%_test,$(wildcard tests/$1/*_fuzz.c tests/$1_fuzz.c)),$(TESTS)) \
+              $(wildcard tests/$1/*_test.sh tests/$1_test.sh)
+KIND_TESTS := $(sort $(foreach k,$(KINDS),$(call kind_tests,$k)))
+NO_TESTS   := $(strip $(foreach k,$(KINDS),$(if $(strip $(call kind_tests,$k)),,$k)))
+kinds:
+	@$(if $(NO_TESTS),echo 'no test is called $(firstword $(NO_TESTS))' >&2; exit 1)
+check: kinds       ## run the tests that are built
 	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) sh tests/run.sh $(KIND_TESTS) $(LINT)
 
 sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or SEED=1..50, SECONDS_EACH=4

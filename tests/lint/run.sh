@@ -6,6 +6,7 @@ sh tests/lint/layers.sh . || failed="$failed layers"
 sh tests/lint/tables.sh . "${1:-build/lastunit}" || failed="$failed tables"
 sh tests/lint/invariants.sh . || failed="$failed invariants"
 sh tests/lint/format.sh || failed="$failed format"
+sh tests/lint/kinds.sh || failed="$failed kinds"
 if [ -n "$failed" ]; then
 	echo "lint: failed:$failed"
 	exit 1
