@@ -112,35 +112,51 @@ static const struct {
 };
 #define GUARD_COUNT (sizeof guards / sizeof guards[0])
 
-/* Every guard that stands: constraints that are validated, unique indexes that are valid, triggers that always fire. */
-static const struct pg_statement guards_standing = {
+/* Every guard that is there, and what it takes until it stands: '' for constraints that are validated, unique indexes that
+ * are valid, triggers that always fire. */
+static const struct pg_statement guards_there = {
 	"weakness_guards",
-	"SELECT c.relname || '.' || g.name FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid CROSS JOIN LATERAL"
-	" (SELECT k.conname FROM pg_constraint k WHERE k.conrelid = c.oid AND k.convalidated"
-	"  UNION ALL SELECT t.tgname FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgenabled = 'A'"
-	"  UNION ALL SELECT i.relname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
-	"   WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid) g(name)"
+	"SELECT c.relname || '.' || g.name, g.mend"
+	" FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid CROSS JOIN LATERAL"
+	" (SELECT k.conname, CASE WHEN k.convalidated THEN ''"
+	"   ELSE format('ALTER TABLE lastunit.%I VALIDATE CONSTRAINT %I', c.relname, k.conname) END"
+	"   FROM pg_constraint k WHERE k.conrelid = c.oid"
+	"  UNION ALL SELECT t.tgname, CASE WHEN t.tgenabled = 'A' THEN ''"
+	"   ELSE format('ALTER TABLE lastunit.%I ENABLE ALWAYS TRIGGER %I', c.relname, t.tgname) END"
+	"   FROM pg_trigger t WHERE t.tgrelid = c.oid"
+	"  UNION ALL SELECT i.relname, CASE WHEN x.indisvalid THEN '' ELSE format('REINDEX INDEX lastunit.%I', i.relname) END"
+	"   FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid"
+	"   WHERE x.indrelid = c.oid AND x.indisunique) g(name, mend)"
 	" WHERE n.nspname = 'lastunit' AND c.relkind IN ('r', 'p')"};
 
-static bool stands(const PGresult *r, size_t guard)
+/* "": it stands. A constraint and its index have one name, and either will do. */
+static struct text mend_of(const PGresult *r, size_t guard)
 {
 	char name[140];
+	struct text mend = TEXT("make it anew, as in a database that was just migrated");
 	snprintf(name, sizeof name, "%s.%s", guards[guard].table, guards[guard].guard);
 	for (int i = 0; i < PQntuples(r); i++)
-		if (text_equal((struct text){PQgetvalue(r, i, 0), (size_t)PQgetlength(r, i, 0)}, text_of(name)))
-			return true;
-	return false;
+		if (text_equal((struct text){PQgetvalue(r, i, 0), (size_t)PQgetlength(r, i, 0)}, text_of(name))) {
+			mend = (struct text){PQgetvalue(r, i, 1), (size_t)PQgetlength(r, i, 1)};
+			if (!mend.size)
+				break;
+		}
+	return mend;
 }
 
 static enum lu_error look_at_guards(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
 {
 	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
-	enum lu_error error = pg_query(pg, &guards_standing, NULL, deadline_ns, &r);
-	for (size_t i = 0; !error && i < GUARD_COUNT; i++)
-		if (!stands(r, i))
-			weakness_add(list, "guard_missing", guards[i].promises,
-			             "lastunit.%s has lost %s (dropped, disabled, not valid or not ALWAYS): without it %s",
-			             guards[i].table, guards[i].guard, guards[i].without);
+	enum lu_error error = pg_query(pg, &guards_there, NULL, deadline_ns, &r);
+	for (size_t i = 0; !error && i < GUARD_COUNT; i++) {
+		struct text mend = mend_of(r, i);
+		if (mend.size)
+			weakness_add(
+				list, "guard_missing", guards[i].promises,
+				"lastunit.%s has lost %s (dropped, disabled, not valid or not ALWAYS): without it %s; to mend it:"
+				" %.*s",
+				guards[i].table, guards[i].guard, guards[i].without, (int)mend.size, mend.data);
+	}
 	return error;
 }
 

@@ -148,14 +148,17 @@ static void a_guard_that_is_gone_asleep_or_easily_silenced_is_named(void **state
 	static const struct {
 		const char *sql, *promises, *word;
 	} losses[] = {
-		{"ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold", "P1", "sku_never_oversold"},
+		{"ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold", "P1",
+	     "could oversell; to mend it: make it anew"},
 		{"ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold;"
 	     "ALTER TABLE lastunit.sku ADD CONSTRAINT sku_never_oversold CHECK (reserved <= on_hand) NOT VALID",
-	     "P1", "sku_never_oversold"},
+	     "P1", "ALTER TABLE lastunit.sku VALIDATE CONSTRAINT sku_never_oversold"},
 		{"ALTER TABLE lastunit.idempotency DROP CONSTRAINT idempotency_key_is_used_once", "P3", "two effects"},
 		{"DROP INDEX lastunit.checkout_sells_a_reservation_once", "P5", "sold twice"},
-		{"ALTER TABLE lastunit.ledger DISABLE TRIGGER ledger_is_append_only", "P1", "ledger_is_append_only"},
-		{"ALTER TABLE lastunit.sku ENABLE TRIGGER stranger_updated", "P2", "stranger_updated"},
+		{"ALTER TABLE lastunit.ledger DISABLE TRIGGER ledger_is_append_only", "P1",
+	     "ALTER TABLE lastunit.ledger ENABLE ALWAYS TRIGGER ledger_is_append_only"},
+		{"ALTER TABLE lastunit.sku ENABLE TRIGGER stranger_updated", "P2",
+	     "to mend it: ALTER TABLE lastunit.sku ENABLE ALWAYS TRIGGER stranger_updated"},
 		{"DROP TRIGGER api_key_changed ON lastunit.api_key", "P2", "a revoked key would go on working"},
 	};
 	assert_finding(&shop, "guard_missing", NULL, NULL);
