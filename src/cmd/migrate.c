@@ -29,7 +29,8 @@ int cmd_migrate(int argc, char **argv)
 		.usage = "migrate [options]",
 		.about =
 			"Applies the schema migrations that a database lacks, each once, in one transaction. Run it once per\n"
-			"release, as the owner of the database (it creates the role lastunit_service), before the new `serve`.\n",
+			"release, as the owner of the database, before the new `serve`. It creates the role lastunit_service, so it\n"
+			"takes a superuser, or CREATE on the database and either CREATEROLE or to be a member of that role already.\n",
 		.shared = "database_url log_level",
 		.examples =
 			"  lastunit migrate --database-url postgresql://owner@db.example/shop\n"

@@ -24,6 +24,11 @@
 #define SERVER_VERSION_MIN 140000
 #define VALUE_BYTES 160 /* the longest name has 63 bytes, twice as many if all are quotes, and two around them */
 
+/* Before PostgreSQL 16 any CREATEROLE would do where the role is another's; from there on it must be one's own. */
+#define RIGHTS                                                                                                        \
+	": it takes a superuser, or CREATE on the database and either CREATEROLE or to be a member of lastunit_service, " \
+	"as who made that role can GRANT"
+
 /* "sql/0001_stock.sql": 1 and "stock". */
 static bool name_parse(const char *file, int64_t *ret_version, struct text *ret_name)
 {
@@ -109,8 +114,13 @@ static bool apply(struct pg *pg, int64_t deadline_ns, struct migrate_report *rep
 		                    "INSERT INTO lastunit.migration (version, name) VALUES (%" PRId64 ", '%.*s')", version,
 		                    (int)name.size, name.data);
 		CHECK(size > 0 && (size_t)size < sizeof record && !memchr(name.data, '\'', name.size));
-		if (pg_command(pg, embedded_files[i].content.data, deadline_ns) || pg_command(pg, record, deadline_ns))
-			return fail(pg, embedded_files[i].name, ret_why);
+		if (pg_command(pg, embedded_files[i].content.data, deadline_ns) || pg_command(pg, record, deadline_ns)) {
+			(void)fail(pg, embedded_files[i].name, ret_why);
+			size_t told = strlen(ret_why);
+			if (strcmp(pg_error(pg)->sqlstate, "42501") == 0) /* insufficient_privilege */
+				snprintf(ret_why + told, 512 - told, RIGHTS);
+			return false;
+		}
 		report->now = version;
 	}
 	return true;

@@ -178,6 +178,29 @@ static void a_login_that_is_no_member_is_told_the_grant(void **state)
 	pg_free(pg);
 }
 
+/* The role belongs to the cluster: another shop's owner may have made it. */
+static void who_may_not_make_the_role_is_told_what_it_takes(void **state)
+{
+	static const char sentence[] =
+		"it takes a superuser, or CREATE on the database and either CREATEROLE or to be a member of lastunit_service";
+	char why[512] = "", to[200];
+	struct migrate_report report;
+	pg_server_ask(server.url, "CREATE ROLE tenant LOGIN");
+	empty_database("tenants", "OWNER tenant");
+	snprintf(to, sizeof to, "host=%s user=tenant dbname=tenants", server.directory);
+	struct pg *pg = connected(to);
+	assert_false(migrate_run(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "must have admin option on role"));
+	assert_non_null(strstr(why, sentence));
+	pg_server_ask(server.url, "GRANT lastunit_service TO tenant; ALTER DATABASE tenants OWNER TO postgres");
+	assert_false(migrate_run(pg, SOON, &report, why));
+	assert_non_null(strstr(why, "permission denied for database tenants"));
+	assert_non_null(strstr(why, sentence));
+	pg_server_ask(server.url, "GRANT CREATE ON DATABASE tenants TO tenant");
+	assert_true(migrate_run(pg, SOON, &report, why));
+	pg_free(pg);
+}
+
 static void a_newer_database_is_refused(void **state)
 {
 	char why[512] = "";
@@ -250,6 +273,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(databases_of_one_cluster_share_the_role),
 	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
 	STORE_TEST(a_login_that_is_no_member_is_told_the_grant),
+	STORE_TEST(who_may_not_make_the_role_is_told_what_it_takes),
 	STORE_TEST(a_newer_database_is_refused),
 	STORE_TEST(a_migration_that_fails_leaves_nothing),
 	STORE_TEST(the_service_may_do_what_it_needs_and_no_more),
