@@ -367,6 +367,17 @@ static int import_run(struct run *run)
 	                "%s", run->why);
 }
 
+/* Without Redis it does the same, and slower for others: whoever gave an address is told. */
+static void warn_of_silent_redis(struct run *run)
+{
+	struct redis *redis = run->options.redis;
+	if (redis && redis_connect(redis, deadline_in_ms(run->config.redis_timeout_ms)))
+		fprintf(stderr,
+		        "lastunit import: warning: --redis-url: %s: if the file changes SKUs that exist, all instances read "
+		        "PostgreSQL until one of them opens the cache again\n",
+		        redis_error(redis));
+}
+
 int cmd_import(int argc, char **argv)
 {
 	struct run run = {.start_ns = clock_boottime_ns()};
@@ -417,6 +428,7 @@ int cmd_import(int argc, char **argv)
 	code = prepare(&run);
 	if (code == CMD_GO_ON) {
 		run.options.redis = *run.config.redis_url ? redis_new(&address) : NULL;
+		warn_of_silent_redis(&run);
 		code = import_run(&run);
 		redis_free(run.options.redis);
 	}

@@ -711,6 +711,10 @@ static void without_redis_or_with_a_dead_one_no_old_count_is_answered(void **sta
 		if (result.exit_code)
 			fail_msg("%s", result.err);
 		assert_string_equal(json_string_value(json_object_get(result.json, "cache")), "closed");
+		/* He gave an address and believes it in use. */
+		assert_int_equal(strstr(result.err, "lastunit import: warning: --redis-url: ") != NULL, i);
+		assert_int_equal(strstr(result.err, "all instances read PostgreSQL until one of them opens the cache") != NULL,
+		                 i);
 		done(&result);
 		assert_row("blind", 6 + i, 2 + i);
 	}
