@@ -19,13 +19,14 @@ void ready_get(struct request *request)
 	struct api_loop *loop = loop_of(request);
 	struct inventory_status status;
 	inventory_status(loop->inventory, &status);
-	const char *const *warnings;
-	size_t count = inventory_warnings(loop->inventory, &warnings);
+	struct weaknesses found = {.arena = request_arena(request)};
+	inventory_weaknesses(loop->inventory, &found);
 	struct json_writer w = json_writer(loop_out(loop));
 	json_object_open(&w);
 	json_key(&w, "status");
-	/* Without a lease every read costs PostgreSQL a query: true, but slower. Who configured no Redis wants it so. */
-	bool as_configured = status.lease || !status.redis_configured;
+	/* Without a lease or a Redis every read costs PostgreSQL a query: true, but slower. Who configured no Redis wants
+	 * it so. */
+	bool as_configured = (status.lease && status.redis_reachable) || !status.redis_configured;
 	json_put_string(&w, status.database_reachable && as_configured ? "ok" : "degraded");
 	json_member_bool(&w, "database_reachable", status.database_reachable);
 	if (status.redis_configured) {
@@ -40,8 +41,8 @@ void ready_get(struct request *request)
 	json_member_int(&w, "feed_lag_ms", status.feed_lag_ms);
 	json_key(&w, "warnings");
 	json_array_open(&w);
-	for (size_t i = 0; i < count; i++)
-		json_put_string(&w, warnings[i]);
+	for (size_t i = 0; i < found.count; i++)
+		json_put_string(&w, found.items[i].sentence);
 	json_array_close(&w);
 	json_object_close(&w);
 	request_add_header(request, "Cache-Control", TEXT("no-store"));

@@ -62,13 +62,18 @@ static void keep_memory_small(void)
 	}
 }
 
-static void log_weaknesses(const struct weaknesses *list)
+static void log_weaknesses(struct inventory *inventory)
 {
-	for (size_t i = 0; i < list->count; i++) {
-		const struct weakness *w = &list->items[i];
+	struct arena arena;
+	arena_init(&arena, 1024);
+	struct weaknesses list = {.arena = &arena};
+	inventory_weaknesses(inventory, &list);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct weakness *w = &list.items[i];
 		log_event(LOG_WARN, "%s name=%s promises=%s what=%s", *w->promises ? "weakened" : "remark", w->name,
 		          log_quote(text_of(w->promises)), log_quote(text_of(w->sentence)));
 	}
+	arena_done(&arena);
 }
 
 /* Serves until a signal comes. The signals are blocked in every thread but while this one waits for them. */
@@ -92,7 +97,7 @@ static int run(const struct config *config, struct keyring *keyring, const sigse
 	if (!inventory)
 		return cmd_fail(&manual, code, "%s", why);
 	serve_settings_warn(config, keyring);
-	log_weaknesses(inventory_weaknesses(inventory));
+	log_weaknesses(inventory);
 	auth_use(keyring);
 	struct api *api = api_new(config, inventory);
 	struct webhooks *webhooks = webhooks_start(config);

@@ -9,6 +9,7 @@
  */
 #include "inventory/epoch_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -63,6 +64,16 @@ bool epoch_database_reachable(struct epoch *e)
 	return reachable;
 }
 
+bool epoch_database_away(struct epoch *e, char ret_error[256])
+{
+	pthread_mutex_lock(&e->mutex);
+	bool away = e->database_error[0] && clock_boottime_ns() >= e->database_until_ns;
+	if (away)
+		memcpy(ret_error, e->database_error, sizeof e->database_error);
+	pthread_mutex_unlock(&e->mutex);
+	return away;
+}
+
 int64_t epoch_database_silent_ns(struct epoch *e)
 {
 	pthread_mutex_lock(&e->mutex);
@@ -85,6 +96,14 @@ bool epoch_redis_reachable(struct epoch *e)
 	bool reachable = e->redis_reachable;
 	pthread_mutex_unlock(&e->mutex);
 	return reachable;
+}
+
+void epoch_redis_seen(struct epoch *e, bool reachable)
+{
+	pthread_mutex_lock(&e->mutex);
+	if (!reachable || e->state != EPOCH_CLOSED)
+		e->redis_reachable = reachable;
+	pthread_mutex_unlock(&e->mutex);
 }
 
 void epoch_last_namespace(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYTES + 1])
@@ -170,6 +189,7 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 	const char *namespace = row->namespace.data;
 	pthread_mutex_lock(&e->mutex);
 	e->seen_ns = asked_ns;
+	e->database_error[0] = 0;
 	e->database_until_ns = asked_ns + lease_ns(e);
 	/* Another namespace stands in the row than one that stood there before we asked: that one is past. */
 	if (strcmp(namespace, e->namespace)) {
@@ -194,7 +214,6 @@ static void see(struct epoch *e, const struct epoch_row *row, int64_t asked_ns)
 	int64_t granted_ns = e->row_lease_ns < lease_ns(e) ? e->row_lease_ns : lease_ns(e);
 	bool lease = row->state == EPOCH_OPEN && row->genuine && !reported && e->redis;
 	e->lease_until_ns = lease ? asked_ns + granted_ns : 0;
-	e->redis_reachable |= lease;
 	keyring_extend(e->keyring, asked_ns, asked_ns + granted_ns);
 	if (row->state == EPOCH_CLOSING && strcmp(e->closing, namespace)) {
 		copy_namespace(e->closing, namespace);
@@ -234,6 +253,16 @@ static bool look(struct epoch *e, int64_t *ret_asked_ns)
 	return true;
 }
 
+/* Why, for whoever tells of it. */
+static void see_nothing(struct epoch *e)
+{
+	pthread_mutex_lock(&e->mutex);
+	const char *why = pg_error(e->watcher_pg)->message;
+	snprintf(e->database_error, sizeof e->database_error, "%s", *why ? why : "no answer");
+	pthread_mutex_unlock(&e->mutex);
+	metric_set(METRIC_EPOCH_OPEN, 0);
+}
+
 /* False: the end. */
 static bool watcher_sleep(struct epoch *e, int64_t until_ns)
 {
@@ -254,7 +283,7 @@ static void *watcher_main(void *context)
 		int64_t asked_ns = 0;
 		bool seen = look(e, &asked_ns);
 		if (!seen)
-			metric_set(METRIC_EPOCH_OPEN, 0);
+			see_nothing(e);
 		next_ns = seen ? asked_ns + lease_ns(e) / 4 : deadline_in_ms(LOOK_FAILED_MS);
 	} while (watcher_sleep(e, next_ns));
 	return NULL;

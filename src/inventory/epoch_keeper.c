@@ -48,7 +48,7 @@ static bool close_if_needed(struct epoch *e, const struct view *view)
 	if (moved) {
 		metric_add(METRIC_EPOCH_CLOSES, 1);
 		log_event(LOG_WARN, "epoch_closing namespace=%s reason=%s", namespace,
-		          other_database ? "\"another PostgreSQL\"" : "reported");
+		          other_database ? "\"PostgreSQL was restarted, or is another one\"" : "reported");
 	}
 	/* What stands there now: `closing` starts the wait, another namespace ends it. */
 	epoch_look_again(e);

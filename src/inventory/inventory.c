@@ -18,24 +18,7 @@
 #include "store/migrate.h"
 
 #define START_MS 5000
-#define WARNING_REDIS_MS 1000
 #define GATHER_MS 20 /* a batch that takes longer hangs on something, and nobody waits for it */
-
-/* --- what weakens a promise ------------------------------------------------------------------------------------------ */
-
-static void look_at_redis(struct inventory *inventory)
-{
-	struct weaknesses *list = &inventory->weaknesses;
-	if (!inventory->redis) {
-		weakness_add(list, "no_redis", "", "no Redis is configured: every read comes from PostgreSQL");
-		return;
-	}
-	int64_t deadline_ns = deadline_in_ms(WARNING_REDIS_MS);
-	struct redis *redis = redis_new(inventory->redis);
-	if (redis_connect(redis, deadline_ns) || weakness_look_redis(list, redis, deadline_ns))
-		weakness_add(list, "redis_unreachable", "", "Redis cannot be reached: reads come from PostgreSQL until it can");
-	redis_free(redis);
-}
 
 /* --- start ------------------------------------------------------------------------------------------------------------- */
 
@@ -62,7 +45,7 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 		snprintf(ret_why, 512, "the keys cannot be read: %s", pg_error(pg)->message);
 	} else if (secret_load(pg, deadline_ns, inventory->secret)) {
 		snprintf(ret_why, 512, "the shared secret cannot be read: %s", pg_error(pg)->message);
-	} else if (weakness_look_database(&inventory->weaknesses, pg, deadline_ns)) {
+	} else if (lookout_first(inventory->lookout, pg, deadline_ns)) {
 		snprintf(ret_why, 512, "PostgreSQL does not tell its settings: %s", pg_error(pg)->message);
 	} else {
 		keyring_replace(keyring, entries, count);
@@ -93,18 +76,15 @@ struct inventory *inventory_start(const struct config *config, struct keyring *k
 		}
 		inventory->redis = &inventory->redis_address;
 	}
-	arena_init(&inventory->arena, 4096);
-	inventory->weaknesses.arena = &inventory->arena;
+	inventory->lookout = lookout_new(config, inventory->redis);
 	if (!check_database(inventory, keyring, ret_why, ret_exit)) {
-		arena_done(&inventory->arena);
+		lookout_stop(inventory->lookout);
 		free(inventory);
 		return NULL;
 	}
-	look_at_redis(inventory);
-	for (size_t i = 0; i < inventory->weaknesses.count; i++)
-		inventory->warnings[i] = inventory->weaknesses.items[i].sentence;
 	inventory->queue = queue_new((size_t)config->queue_length, (unsigned)config->writers, GATHER_MS);
 	inventory->epoch = epoch_start(config, inventory->redis, keyring);
+	lookout_start(inventory->lookout, inventory->epoch);
 	inventory->loaders = loaders_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->writers = writers_start(config, inventory->redis, inventory->epoch, inventory->queue);
 	inventory->reaper = reaper_start(config, inventory);
@@ -123,9 +103,9 @@ void inventory_stop(struct inventory *inventory)
 	loaders_stop(inventory->loaders);
 	queue_close(inventory->queue);
 	writers_stop(inventory->writers);
+	lookout_stop(inventory->lookout);
 	epoch_stop(inventory->epoch);
 	queue_free(inventory->queue);
-	arena_done(&inventory->arena);
 	free(inventory);
 }
 
@@ -181,13 +161,7 @@ const uint8_t *inventory_secret(const struct inventory *inventory)
 	return inventory->secret;
 }
 
-const struct weaknesses *inventory_weaknesses(const struct inventory *inventory)
+void inventory_weaknesses(struct inventory *inventory, struct weaknesses *list)
 {
-	return &inventory->weaknesses;
-}
-
-size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings)
-{
-	*ret_warnings = inventory->warnings;
-	return inventory->weaknesses.count;
+	lookout_found(inventory->lookout, list);
 }

@@ -61,9 +61,8 @@ const uint8_t *inventory_secret(const struct inventory *inventory);
 /* Who tells of changes (inventory/follower.h). */
 struct follower *inventory_follower(struct inventory *inventory);
 
-/* What weakens a promise or costs something, as it was at the start. */
-const struct weaknesses *inventory_weaknesses(const struct inventory *inventory);
-/* Its sentences. Returns their number. */
-size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings);
+/* What weakens a promise or costs something, as it was found a moment ago (lookout.h): added to the list, copied into its
+ * arena. Thread: any. */
+void inventory_weaknesses(struct inventory *inventory, struct weaknesses *list);
 
 #endif

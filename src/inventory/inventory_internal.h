@@ -5,16 +5,17 @@
 #include "inventory/batch.h"
 #include "inventory/follower.h"
 #include "inventory/loader.h"
+#include "inventory/lookout.h"
 #include "inventory/reaper.h"
 #include "inventory/relay.h"
 #include "inventory/scrub.h"
-#include "inventory/weakness.h"
 #include "store/secret.h"
 
 struct inventory {
 	const struct config *config;
 	struct redis_address redis_address;
 	const struct redis_address *redis; /* NULL: none configured */
+	struct lookout *lookout;
 	struct epoch *epoch;
 	struct queue *queue;
 	struct loaders *loaders;
@@ -24,9 +25,6 @@ struct inventory {
 	struct scrub *scrub;
 	struct follower *follower;
 	uint8_t secret[SECRET_BYTES];
-	struct arena arena; /* of the weaknesses */
-	struct weaknesses weaknesses;
-	const char *warnings[WEAKNESS_MAX]; /* their sentences */
 };
 
 #endif

@@ -312,11 +312,9 @@ void inventory_status(struct inventory *inventory, struct inventory_status *ret_
 	*ret_status = (struct inventory_status){.epoch = "unknown"};
 }
 
-size_t inventory_warnings(struct inventory *inventory, const char *const **ret_warnings)
+void inventory_weaknesses(struct inventory *inventory, struct weaknesses *list)
 {
-	static const char *const warnings[] = {"This inventory is none."};
-	*ret_warnings = warnings;
-	return 1;
+	weakness_add(list, "none", "", "This inventory is none.");
 }
 
 /* --- the follower: it begins, and nothing ever changes --------------------------------------------------------------- */

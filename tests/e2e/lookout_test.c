@@ -1,0 +1,146 @@
+/* How the backends are, at /readyz and in the log of an instance that nobody asks anything of.
+ *
+ * Bugs it guards against: a dead Redis that an idle instance goes on calling reachable, since no call of its own has failed;
+ * warnings that are those of the start for ever; an outage that leaves no line in the log, or thousands; a reason
+ * (WRONGPASS) that nobody is told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/quiet.h"
+#include "lib/service.h"
+
+static struct quiet shop;
+static struct command serve;
+static struct service instance; /* its address, for calls */
+
+static int servers_start(void **state)
+{
+	quiet_start(NULL, NULL);
+	quiet_open(&shop);
+	return 0;
+}
+
+static int servers_end(void **state)
+{
+	quiet_end();
+	return 0;
+}
+
+static void serve_start(void)
+{
+	char line[200] = "";
+	serve = command_start((const char *[]){"serve", "--listen", "127.0.0.1:0", NULL}, shop.variables);
+	for (int i = 0; i < 20000 && !strchr(line, '\n'); i++) {
+		ssize_t size = pread(serve.out_fd, line, sizeof line - 1, 0);
+		line[size > 0 ? size : 0] = 0;
+		usleep(1000);
+	}
+	assert_int_equal(sscanf(line, "ready %63s", instance.url), 1);
+	assert_int_equal(sscanf(instance.url, "http://127.0.0.1:%d", &instance.port), 1);
+}
+
+/* Until this member is so and a warning with this word is there, or is not. */
+static void wait_ready(const char *member, bool value, const char *warning, bool there)
+{
+	bool done = false;
+	for (int i = 0; i < 6000 && !done; i++) {
+		struct answer ready = service_try(&instance, NULL, "GET", "/readyz", NULL, NULL);
+		assert_int_equal(ready.status, 200);
+		done = json_is_true(answer_at(&ready, member)) == value && !strstr(ready.body, warning) == !there;
+		if (i == 5999)
+			print_error("%s\n", ready.body);
+		answer_done(&ready);
+		usleep(done ? 0 : 10000);
+	}
+	assert_true(done);
+}
+
+/* A lease, renewed meanwhile, says nothing about Redis. */
+static void redis_stays_away(void)
+{
+	for (int i = 0; i < 100; i++) {
+		struct answer ready = service_try(&instance, NULL, "GET", "/readyz", NULL, NULL);
+		assert_true(json_is_false(answer_at(&ready, "redis_reachable")));
+		assert_string_equal(answer_string(&ready, "status"), "degraded");
+		answer_done(&ready);
+		usleep(10000);
+	}
+}
+
+static int lines_with(const char *text)
+{
+	int count = 0;
+	for (const char *at = serve.err; (at = strstr(at, text)); at++)
+		count++;
+	return count;
+}
+
+static void what_goes_and_comes_back_is_told_once_though_nobody_asks(void **state)
+{
+	serve_start();
+	wait_ready("redis_reachable", true, "has lost", false);
+	quiet_sql(&shop, "ALTER TABLE lastunit.ledger DISABLE TRIGGER ledger_is_append_only");
+	redis_server_kill(&quiet_redis);
+	wait_ready("redis_reachable", false, "Redis cannot be reached", true);
+	redis_stays_away();
+	wait_ready("redis_reachable", false, "lastunit.ledger has lost ledger_is_append_only", true);
+	quiet_sql(&shop, "ALTER TABLE lastunit.ledger ENABLE ALWAYS TRIGGER ledger_is_append_only");
+	redis_server_restart(&quiet_redis);
+	wait_ready("redis_reachable", true, "Redis cannot be reached", false);
+	wait_ready("redis_reachable", true, "has lost", false);
+	pg_server_stop(&quiet_pg, PG_SERVER_FAST);
+	wait_ready("database_reachable", false, "has lost", false);
+	for (int i = 0; i < 6000 && lseek(serve.err_fd, 0, SEEK_END) > 0; i++) {
+		char log[20000];
+		ssize_t size = pread(serve.err_fd, log, sizeof log - 1, 0);
+		log[size > 0 ? size : 0] = 0;
+		if (strstr(log, "warn database_unreachable error="))
+			break;
+		usleep(10000);
+	}
+	pg_server_restart(&quiet_pg, PG_SERVER_FAST);
+	wait_ready("database_reachable", true, "has lost", false);
+	wait_ready("lease", true, "has lost", false);
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	if (lines_with("warn redis_unreachable error=\"cannot connect to Redis at ") != 1 ||
+	    lines_with("info redis_back redis=") != 1 || lines_with("warn database_unreachable error=") != 1 ||
+	    lines_with("info database_back") != 1 ||
+	    lines_with("epoch_closing namespace=") !=
+	        lines_with("reason=\"PostgreSQL was restarted, or is another one\"") + lines_with("reason=reported"))
+		fail_msg("%s", serve.err);
+	command_done(&serve);
+}
+
+/* It ends by itself, as its address is looked at last. */
+static void why_redis_refuses_is_in_the_log(void **state)
+{
+	char url[300];
+	snprintf(url, sizeof url, "unix://nobody:wrong@%s", quiet_redis.socket);
+	struct command refused = command_run((const char *[]){"serve", "--listen", "nowhere", "--redis-url", url, NULL},
+	                                     shop.variables);
+	assert_int_equal(refused.exit_code, 2);
+	if (!strstr(refused.err, "warn redis_unreachable error=\"") || !strstr(refused.err, "WRONGPASS"))
+		fail_msg("%s", refused.err);
+	assert_null(strstr(refused.err, "wrong@"));
+	command_done(&refused);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_goes_and_comes_back_is_told_once_though_nobody_asks),
+		cmocka_unit_test(why_redis_refuses_is_in_the_log),
+	};
+	return cmocka_run_group_tests(tests, servers_start, servers_end);
+}
