@@ -23,6 +23,7 @@ async function receive(delta) {
 }
 
 async function race(page) {
+  await says(page.locator('.race-note'), 'setting the stock of this product to 1');
   await page.click('#race');
   await says(page.locator('#race-result'), /^sold 1 · oversold 0 · [\d.]+ ms$/);
   assert.equal(await page.locator('.pane[data-mood=won]').count(), 1);
@@ -50,6 +51,13 @@ test('six channels race for the last unit, and one has it', async () => {
   }
   await shot(page, 'race');
   shop.audit();
+});
+
+test('the index of problems fits a phone', async () => {
+  const page = await open('/problems', { width: 390, height: 800 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  await says(page.locator('tr', { hasText: 'insufficient_stock' }), /409.*Not enough stock.*same answer/);
+  await shot(page, 'problems-phone');
 });
 
 test('the naive control oversells beside ours, for a keyboard too', async () => {

@@ -216,7 +216,8 @@ async function show_metrics() {
   const all = hits + value('lookup_misses_total') + value('lookup_bypasses_total');
   say('hits', all ? `${((100 * hits) / all).toFixed(1)} % of ${all.toLocaleString()}` : 'no look-up yet');
   const wrong = value('scrub_wrong_total');
-  say('scrub', `${value('scrub_checked_total').toLocaleString()} cells compared, ${wrong} wrong`, wrong ? 'bad' : 'good');
+  const compared = value('scrub_checked_total');
+  say('scrub', `${compared.toLocaleString()} ${compared === 1 ? 'cell' : 'cells'} compared, ${wrong} wrong`, wrong ? 'bad' : 'good');
 }
 
 async function look_after_cache() {
