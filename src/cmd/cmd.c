@@ -44,6 +44,17 @@ static bool set_log_level(const char *name)
 	return false;
 }
 
+/* Among those that are too many the likeliest is one that was meant as an option, with its value behind it. */
+static int refuse_positionals(const struct manual *manual, int positionals, char **argv)
+{
+	for (int i = 1; i <= positionals; i++)
+		if (argv[i][0] == '-' && argv[i][1])
+			return cmd_fail(manual, EXIT_USAGE, "\"%s\": there are no short options; see lastunit %s --help", argv[i],
+			                manual->name);
+	return cmd_fail(manual, EXIT_USAGE, "\"%s\" is one argument too many; usage: lastunit %s",
+	                argv[manual->positionals_max + 1], manual->usage);
+}
+
 int cmd_begin(const struct manual *manual, struct config *config, const struct config_option *options, int argc,
               char **argv, int *ret_positionals)
 {
@@ -60,8 +71,7 @@ int cmd_begin(const struct manual *manual, struct config *config, const struct c
 		return EXIT_OK;
 	}
 	if (*ret_positionals > manual->positionals_max)
-		return cmd_fail(manual, EXIT_USAGE, "\"%s\" is one argument too many; usage: lastunit %s",
-		                argv[manual->positionals_max + 1], manual->usage);
+		return refuse_positionals(manual, *ret_positionals, argv);
 	if (!set_log_level(config->log_level))
 		return cmd_fail(manual, EXIT_USAGE, "--log-level is debug, info, warn or error");
 	return CMD_GO_ON;

@@ -32,9 +32,9 @@
 
 static const struct manual manual = {
 	.name = "import",
-	.usage = "import FILE.csv [options]",
+	.usage = "import FILE.csv|- [options]",
 	.about =
-		"Brings a CSV file into the stock. Its first line names the columns, for example:\n\n"
+		"Brings a CSV file into the stock; - is standard input. Its first line names the columns, for example:\n\n"
 		"  sku,on_hand,title_en,title_ru,names\n"
 		"  MUG-RED,24,\"Red mug, 350 ml\",Красная кружка,red mug; red cup\n"
 		"  GIFT-BOX,6,Gift box,,\n\n"
@@ -44,7 +44,8 @@ static const struct manual manual = {
 		"                both, and one of them if the file has either column\n"
 		"  change_from   what on_hand must be before this row, or the row is refused\n"
 		"  safety_stock  units that are kept back from sale\n"
-		"  tracked       true or false: false is not counted, always in stock and never sold out; new SKUs are tracked\n"
+		"  tracked       true or false, yes or no: false is not counted, always in stock and never sold out; new SKUs\n"
+		"                are tracked\n"
 		"  title_LANG    its title in that language: title_en, title_ru, title_pt-BR\n"
 		"  names         what else people call it, with semicolons between\n"
 		"  reason        the reference of this row's entry in the ledger\n\n"

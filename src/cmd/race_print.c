@@ -89,6 +89,15 @@ static void print_results(const struct race *race, FILE *out)
 	}
 }
 
+static void print_legend(const struct race *race, FILE *out)
+{
+	if (race->result_count)
+		fputs(
+			"\n  WRONG: oversold, lost, or, of unordered carts, deadlocked. right: nothing of that, as must be.\n"
+			"  lucky: nothing of that, this time. alone: nothing, for one buyer has nobody to race.\n",
+			out);
+}
+
 static void print_cheapest(const struct race *race, FILE *out)
 {
 	int levels[RACE_LEVELS_MAX], count = race_levels(race->options.buyers_max, levels);
@@ -169,6 +178,7 @@ void race_print(const struct race *race, FILE *out)
 	print_place(race, out);
 	print_timelines(race, out);
 	print_results(race, out);
+	print_legend(race, out);
 	print_cheapest(race, out);
 	print_caches(race, out);
 	print_verdict(race, out);

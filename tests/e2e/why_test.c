@@ -353,6 +353,8 @@ static void nonsense_is_2_and_no_database_3(void **state)
 {
 	assert_code((const char *[]){"why", NULL}, 2, "which SKU?");
 	assert_code((const char *[]){"why", "A", "B", NULL}, 2, "one argument too many");
+	assert_code((const char *[]){"why", "-p", "A", NULL}, 2, "\"-p\": there are no short options");
+	assert_code((const char *[]){"serve", "-p", "8092", NULL}, 2, "\"-p\": there are no short options");
 	assert_code((const char *[]){"why", "A ", NULL}, 2, "no blank at either end");
 	assert_code((const char *[]){"why", "A", "--database-url", "host=/nonexistent", NULL}, 3, "No such file");
 	char stranger[600]; /* said at once, though only the time it takes could tell */

@@ -158,6 +158,7 @@ static void of_controls_alone_the_tables_claim_nothing(void **state)
 	fclose(out);
 	assert_non_null(strstr(text, "\nnothing was raced that must hold: only controls\n"));
 	assert_null(strstr(text, "has held"));
+	assert_non_null(strstr(text, " alone: nothing, for one buyer has nobody to race."));
 	free(text);
 }
 
