@@ -23,7 +23,7 @@ static void page_open(struct buffer *out, const char *title)
 		"color:#222;background:#fff}code{background:#eee;padding:.1em .3em;border-radius:.2em}"
 		"dt{font-weight:600}table{border-collapse:collapse}th,td{text-align:left;vertical-align:top;padding:.2em .8em .2em 0}"
 		"@media(max-width:40rem){code{overflow-wrap:anywhere}tr:first-child{display:none}td{display:inline;padding:0}"
-		"td:first-child{display:block;padding-top:.6em}td:nth-child(n+3)::before{content:'· '}}"
+		"td:first-child{display:block;padding-top:.6em}td:nth-child(n+3)::before{content:' · '}}"
 		"@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}code{background:#333}"
 		"a{color:#8bf}}</style>\n</head>\n<body>\n",
 		title);
