@@ -318,7 +318,7 @@ static void pages_are_walked_to_the_end(void **state)
 	assert_seen_by(sql, "sales", "counted lines 1, of them with an entry 0");
 }
 
-static void what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1(void **state)
+static void what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_2(void **state)
 {
 	struct command command = command_run((const char *[]){"audit", NULL},
 	                                     (const char *[]){"LASTUNIT_DATABASE_URL=host=/nonexistent", NULL});
@@ -327,7 +327,7 @@ static void what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1(void **
 	char variable[300];
 	snprintf(variable, sizeof variable, "LASTUNIT_DATABASE_URL=%s", server.url);
 	command = command_run((const char *[]){"audit", NULL}, (const char *[]){variable, NULL});
-	assert_int_equal(command.exit_code, 1);
+	assert_int_equal(command.exit_code, 2);
 	command_done(&command);
 	command = command_run((const char *[]){"audit", NULL}, NULL);
 	assert_int_equal(command.exit_code, 2);
@@ -571,7 +571,7 @@ int main(void)
 		cmocka_unit_test(a_hold_that_nobody_expires_is_a_warning),
 		cmocka_unit_test(pages_are_walked_to_the_end),
 		cmocka_unit_test(a_cell_that_is_not_its_row_is_seen),
-		cmocka_unit_test(what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_1),
+		cmocka_unit_test(what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_2),
 	};
 	const struct CMUnitTest beside[] = {
 		cmocka_unit_test(it_does_not_cry_wolf_while_everything_moves),
