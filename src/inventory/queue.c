@@ -613,7 +613,7 @@ size_t queue_take_more(struct queue *queue, unsigned writer, struct operation *o
 	take_batch(queue, &take, operations);
 	queue->depth -= take.count - count;
 	metric_add(METRIC_QUEUE_DEPTH, -(int64_t)(take.count - count));
-	if (take.count > count)
+	if (take.count >= QUEUE_GATHER_FROM) /* a small one ends no wait for another's */
 		gather_behind(queue, writer, take.count);
 	pthread_mutex_unlock(&queue->mutex);
 	return take.count;

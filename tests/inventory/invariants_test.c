@@ -16,49 +16,39 @@ static int open_house(void **state)
 	return 0;
 }
 
+/* With one setting that is not the others'. */
+static int open_house_with(int64_t *setting, int64_t value)
+{
+	int64_t usual = *setting;
+	*setting = value;
+	house_open(&h, NULL);
+	*setting = usual;
+	return 0;
+}
+
 static int open_house_of_one_writer(void **state)
 {
-	int64_t writers = house_config.writers;
-	house_config.writers = 1;
-	house_open(&h, NULL);
-	house_config.writers = writers;
-	return 0;
+	return open_house_with(&house_config.writers, 1);
 }
 
 static int open_house_of_one_loader(void **state)
 {
-	int64_t loaders = house_config.loaders;
-	house_config.loaders = 1;
-	house_open(&h, NULL);
-	house_config.loaders = loaders;
-	return 0;
+	return open_house_with(&house_config.loaders, 1);
 }
 
 static int open_house_with_a_patient_redis_client(void **state)
 {
-	int64_t timeout_ms = house_config.redis_timeout_ms;
-	house_config.redis_timeout_ms = 5000;
-	house_open(&h, NULL);
-	house_config.redis_timeout_ms = timeout_ms;
-	return 0;
+	return open_house_with(&house_config.redis_timeout_ms, 5000);
 }
 
 static int open_house_of_patient_locks(void **state)
 {
-	int64_t timeout_ms = house_config.lock_timeout_ms;
-	house_config.lock_timeout_ms = 4000;
-	house_open(&h, NULL);
-	house_config.lock_timeout_ms = timeout_ms;
-	return 0;
+	return open_house_with(&house_config.lock_timeout_ms, 4000);
 }
 
 static int open_house_of_long_leases(void **state)
 {
-	int64_t lease_ms = house_config.lease_ms;
-	house_config.lease_ms = 2000;
-	house_open(&h, NULL);
-	house_config.lease_ms = lease_ms;
-	return 0;
+	return open_house_with(&house_config.lease_ms, 2000);
 }
 
 static int close_house(void **state)
