@@ -14,8 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-
-#define PUBLISHABLE "lu_pub_"
+#include "store/key.h"
 
 static bool begins_with(const char *text, const char *start)
 {
@@ -24,7 +23,7 @@ static bool begins_with(const char *text, const char *start)
 
 bool serve_settings_check(const struct config *config, char ret_why[512])
 {
-	if (*config->shop_key && strncmp(config->shop_key, PUBLISHABLE, strlen(PUBLISHABLE)) != 0)
+	if (*config->shop_key && strncmp(config->shop_key, KEY_PUBLISHABLE, strlen(KEY_PUBLISHABLE)) != 0)
 		return cmd_refuse(ret_why, "--shop-key must be a publishable key (lu_pub_...): it is shown to every visitor");
 	if (*config->public_url && !begins_with(config->public_url, "http://") &&
 	    !begins_with(config->public_url, "https://"))

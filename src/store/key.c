@@ -174,7 +174,7 @@ enum lu_error key_create(struct pg *pg, struct text principal, enum channel chan
 	/* Letters and digits only, so that a double click selects all of it: 190 bits. */
 	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	char secret[KEY_SECRET_BYTES + 1];
-	strcpy(secret, origins.size ? "lu_pub_" : "lu_");
+	strcpy(secret, origins.size ? KEY_PUBLISHABLE : "lu_");
 	for (size_t i = strlen(secret); i < KEY_SECRET_BYTES; i++)
 		secret[i] = alphabet[random_below(sizeof alphabet - 1)];
 	secret[KEY_SECRET_BYTES] = 0;

@@ -6,8 +6,9 @@
 #include "store/keyring.h"
 #include "store/pg.h"
 
-#define KEY_SECRET_BYTES 35 /* "lu_" + 32 */
-#define KEY_PREFIX_BYTES 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
+#define KEY_SECRET_BYTES 35       /* "lu_" + 32 */
+#define KEY_PUBLISHABLE "lu_pub_" /* begins those that may be shown to anybody */
+#define KEY_PREFIX_BYTES 11       /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
 
 struct key_row {
 	struct text principal; /* name */
