@@ -10,9 +10,9 @@
  *                         decide.c the decision; read.c and loader.c the read path; epoch.c says when a hit may be
  *                         served; reaper, relay and scrub keep house. Invariants are numbered in its README
  *   src/store/            PostgreSQL: a connection with deadlines, and what is asked of it, table by table
- *   src/cache/            Redis: a connection, and the five scripts on a cell
+ *   src/cache/            Redis: a connection, and the calls on a cell
  *   src/base/             memory, text, time, ids, log, JSON, metrics, configuration
- *   lua/                  the five scripts; the README explains the coherence protocol
+ *   lua/                  the scripts; the README explains the coherence protocol
  *   sql/                  the schema, in migrations; demo.csv, the gift shop of `lastunit dev`
  *   tests/                unit, store, cache, inventory, e2e, spec, sim, lint …; the README says what each kind proves
  *

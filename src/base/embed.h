@@ -9,7 +9,7 @@
 #include "lastunit/types.h"
 
 struct embedded_file {
-	const char *name;    /* "lua/read.lua" */
+	const char *name;    /* "lua/cas.lua" */
 	struct text content; /* a NUL stands behind it, not counted */
 };
 

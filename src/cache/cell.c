@@ -20,8 +20,10 @@
 #include "cache/script.h"
 #include "cache/wire.h"
 
-#define NUMBER_BYTES 20 /* of an int64, sign included */
-#define COUNT_DIGITS 16 /* of LU_COUNT_MAX */
+#define NUMBER_BYTES 20                          /* of an int64, sign included */
+#define IDENTITY_BYTES 40                        /* of a run_id, of a replication id */
+#define GUARD_BYTES_MIN (2 * IDENTITY_BYTES + 2) /* "run_id role replication_id", but for the role */
+#define COUNT_DIGITS 16                          /* of LU_COUNT_MAX */
 
 /* --- cells ------------------------------------------------------------------------------------------------------ */
 
@@ -211,21 +213,13 @@ void cell_read(struct arena *arena, struct text namespace, const struct text *sk
                struct redis_command ret_commands[2])
 {
 	CHECK(count > 0 && count <= LU_CELLS_MAX);
-	struct cell_call fence = call_new(arena, SCRIPT_READ, namespace, NULL, 0, 0);
-	struct cell_call get = {0, ARENA_ARRAY(arena, 1 + count, struct text)};
+	static const struct text info[] = {{"INFO", 4}, {"replication", 11}};
+	struct cell_call get = {0, ARENA_ARRAY(arena, 2 + count, struct text)};
 	argument(&get, TEXT("MGET"));
+	argument(&get, cell_guard_key(arena, namespace));
 	add_keys(arena, &get, namespace, skus, count);
-	ret_commands[0] = (struct redis_command){fence.argc, fence.argv};
+	ret_commands[0] = (struct redis_command){2, info};
 	ret_commands[1] = (struct redis_command){get.argc, get.argv};
-}
-
-struct cell_call cell_teach_read(struct arena *arena)
-{
-	struct cell_call call = {0, ARENA_ARRAY(arena, 3, struct text)};
-	argument(&call, TEXT("SCRIPT"));
-	argument(&call, TEXT("LOAD"));
-	argument(&call, script_get(SCRIPT_READ)->source);
-	return call;
 }
 
 struct cell_call cell_cas(struct arena *arena, struct text namespace, const struct text *skus, const struct text *old,
@@ -323,8 +317,8 @@ static void count_outcome(enum cell_reply kind)
 
 static void count_call(const struct cell_call *call, enum cell_reply kind)
 {
-	static const enum metric metrics[SCRIPT_COUNT] = {METRIC_CELL_READ, METRIC_CELL_CAS, METRIC_CELL_INTEND,
-	                                                  METRIC_CELL_PUBLISH, METRIC_CELL_INVALIDATE};
+	static const enum metric metrics[SCRIPT_COUNT] = {METRIC_CELL_CAS, METRIC_CELL_INTEND, METRIC_CELL_PUBLISH,
+	                                                  METRIC_CELL_INVALIDATE};
 	for (enum script_name name = 0; name < SCRIPT_COUNT; name++)
 		if (call->argv[1].data == script_get(name)->sha)
 			metric_add(metrics[name], 1);
@@ -346,46 +340,45 @@ enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t coun
 	return kind;
 }
 
-enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells,
-                               bool *ret_forgotten)
+/* The fence, as in lua/guard.lua but for the run_id (lua/README.md, "Why does `read` not look at the run_id?"). */
+static bool guard_holds(const redisReply *guard, const redisReply *info)
 {
-	*ret_forgotten = false;
+	if (guard->type != REDIS_REPLY_STRING || (size_t)guard->len <= GUARD_BYTES_MIN)
+		return false;
+	struct text all = {info->str, (size_t)info->len};
+	struct text role = {guard->str + IDENTITY_BYTES + 1, (size_t)guard->len - GUARD_BYTES_MIN};
+	struct text history = {role.data + role.size + 1, IDENTITY_BYTES};
+	return text_equal(redis_info_value(all, "role"), role) &&
+	       text_equal(redis_info_value(all, "master_replid"), history);
+}
+
+enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells)
+{
 	if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
 		return CELL_FAILED;
-	const redisReply *fence = reply->element[0], *cells = reply->element[1];
-	*ret_forgotten = fence->type == REDIS_REPLY_ERROR && strncmp(fence->str, "NOSCRIPT", 8) == 0;
-	enum cell_reply kind = cell_reply_kind(fence, 1);
-	if (kind != CELL_OK)
-		return kind;
-	if (fence->type != REDIS_REPLY_INTEGER || fence->integer != 1 || cells->type != REDIS_REPLY_ARRAY ||
-	    cells->elements != count)
+	const redisReply *info = reply->element[0], *cells = reply->element[1];
+	if (info->type != REDIS_REPLY_STRING || cells->type != REDIS_REPLY_ARRAY || cells->elements != 1 + count)
 		return CELL_FAILED;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i <= count; i++)
 		if (cells->element[i]->type != REDIS_REPLY_STRING && cells->element[i]->type != REDIS_REPLY_NIL)
 			return CELL_FAILED;
-	*ret_cells = cells->element;
+	if (!guard_holds(cells->element[0], info))
+		return CELL_FENCED;
+	*ret_cells = cells->element + 1;
 	return CELL_OK;
 }
 
 enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text namespace, const struct text *skus,
                           size_t count, int64_t deadline_ns, struct cell **ret_cells)
 {
-	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL, *taught = NULL;
+	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
 	struct redis_command commands[2];
 	redisReply *const *elements;
-	bool forgotten = false;
 	enum cell_reply kind = CELL_FAILED;
 	cell_read(arena, namespace, skus, count, commands);
 	metric_add(METRIC_CELL_READ, 1);
 	if (redis_call_two(redis, commands, deadline_ns, &reply) == LU_OK)
-		kind = cell_read_kind(reply, count, &elements, &forgotten);
-	if (forgotten) {
-		struct cell_call teach = cell_teach_read(arena);
-		redis_reply_done(&reply);
-		if (redis_call(redis, teach.argc, teach.argv, deadline_ns, &taught) == LU_OK &&
-		    redis_call_two(redis, commands, deadline_ns, &reply) == LU_OK)
-			kind = cell_read_kind(reply, count, &elements, &forgotten);
-	}
+		kind = cell_read_kind(reply, count, &elements);
 	count_outcome(kind);
 	if (kind != CELL_OK)
 		return kind;

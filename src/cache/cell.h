@@ -1,9 +1,10 @@
-/* Cells: the Redis value of one SKU, and the five scripts that are the only code to touch it (lua/README.md).
+/* Cells: the Redis value of one SKU, and the calls that are the only code to touch it: four scripts, and `read`, which is a
+ * transaction (lua/README.md).
  *
  *   absent | F|ticket (PX 2 s) | I|token|version (no TTL) | V|version|on_hand|reserved|safety|tracked|sku (TTL)
  *   key   = <namespace>:<sku>      guard = <namespace>!open, its value the identity of the Redis it was opened on
  *
- * Every script answers FENCED when the guard is missing or this Redis is not the one in the guard's value.
+ * Every call is FENCED when the guard is missing or this Redis is not the one in the guard's value.
  * Requests are built here (argv with lengths, never formatted), sent by cache/redis.c, replies decoded here: so the
  * blocking and the event-loop callers share one spelling. Thread: any; no state. 1 to LU_CELLS_MAX keys a call, each
  * once; CHECKed, as are counts (0..LU_COUNT_MAX) and tokens ([A-Za-z0-9_-]).
@@ -40,7 +41,7 @@ struct cell_call {
 	struct text *argv;
 };
 
-/* `read` is two commands for redis_call_two(): the fence, and MGET. */
+/* `read` is two commands for redis_call_two(): what this Redis is, and the guard with the cells. */
 void cell_read(struct arena *arena, struct text namespace, const struct text *skus, size_t count,
                struct redis_command ret_commands[2]);
 /* Sets each key to new[i] with PX px_ms[i] if it holds exactly old[i] (size 0: is absent). Replies 1 or 0 per key. */
@@ -60,11 +61,9 @@ enum cell_reply { CELL_OK, CELL_FENCED, CELL_FAILED };
 /* Tells FENCED from an answer; CELL_FAILED for anything that is neither, NULL too. `count`: keys of the call. `cas` answers
  * an array of `count` elements, `intend`, `publish` and `invalidate` the number of cells they changed. */
 enum cell_reply cell_reply_kind(const redisReply *reply, size_t count);
-/* The same of the reply to `read`. With CELL_OK *ret_cells are `count` strings and nils, borrowed from it. *ret_forgotten,
- * beside CELL_FAILED: Redis does not know the script, and learns it by cell_teach_read(). */
-enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells,
-                               bool *ret_forgotten);
-struct cell_call cell_teach_read(struct arena *arena);
+/* The same of the reply to `read`: here the fence is judged. With CELL_OK *ret_cells are `count` strings and nils, borrowed
+ * from it. */
+enum cell_reply cell_read_kind(const redisReply *reply, size_t count, redisReply *const **ret_cells);
 
 /* Sends a call on a blocking connection and waits; counts metrics (who sends a call himself counts himself).
  * *ret_reply only with CELL_OK. */
@@ -78,7 +77,7 @@ enum cell_reply cell_look(struct redis *redis, struct arena *arena, struct text 
 struct text cell_guard_key(struct arena *arena, struct text namespace);
 /* What this Redis is: "run_id role replication_id", as the scripts compute it. */
 enum lu_error cell_redis_identity(struct redis *redis, int64_t deadline_ns, char out[160]) LU_MUST_CHECK;
-/* Opening: sets the guard. Then probes: all five scripts on a probe key of that namespace; ok only if each did its
+/* Opening: sets the guard. Then probes: all five calls on a probe key of that namespace; ok only if each did its
  * work (PING is healthy during OOM and NOPERM). */
 enum lu_error cell_guard_set(struct redis *redis, struct text namespace, const char *identity, int64_t deadline_ns)
 	LU_MUST_CHECK;

@@ -54,8 +54,8 @@ struct redis_command {
 };
 
 /* Two commands with nothing of anybody else's between them (MULTI … EXEC). The reply is an array of theirs. Without it the
- * connection is closed: it might be left in its MULTI, where whatever is asked next is only queued. NOSCRIPT stands in the
- * array; it is not repeated. */
+ * connection is closed: it might be left in its MULTI, where whatever is asked next is only queued. An error of one of them
+ * stands in the array; NOSCRIPT too, it is not repeated. */
 enum lu_error redis_call_two(struct redis *redis, const struct redis_command commands[2], int64_t deadline_ns,
                              redisReply **ret_reply) LU_MUST_CHECK;
 void redis_reply_done(redisReply **reply); /* for the cleanup attribute; accepts NULL */

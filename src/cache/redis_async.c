@@ -39,7 +39,8 @@ struct call {
 	redis_on_reply on_reply;
 	void *context;
 	int64_t deadline_ns;
-	struct buffer request; /* kept for NOSCRIPT */
+	unsigned before;       /* replies of its transaction that come first and say nothing that EXEC does not say */
+	struct buffer request; /* kept for NOSCRIPT; of a transaction it is not */
 };
 
 struct calls {
@@ -255,10 +256,15 @@ static bool reply_take(struct redis_async *redis, const redisReply *reply)
 {
 	if (redis->state == GREETING)
 		return greeting_take(redis, reply);
-	struct call *call = calls_take(&redis->asked);
+	struct call *call = redis->asked.first;
 	if (!call)
 		return false; /* an answer that nobody asked for */
-	if (wire_again(reply, buffer_text(&call->request), &redis->out)) {
+	if (call->before) {
+		call->before--;
+		return true;
+	}
+	(void)calls_take(&redis->asked);
+	if (call->request.size && wire_again(reply, buffer_text(&call->request), &redis->out)) {
 		calls_put(&redis->asked, call);
 		event_active(redis->work, 0, 0);
 	} else if (reply->type == REDIS_REPLY_ERROR) {
@@ -399,32 +405,41 @@ bool redis_async_connected(const struct redis_async *redis)
 	return redis->state == READY;
 }
 
-void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
-                      void *context)
+/* A new call, in its list: that of the failed while there is no connection. */
+static struct call *call_new(struct redis_async *redis, redis_on_reply on_reply, void *context)
 {
 	struct call *call = calloc(1, sizeof *call);
 	CHECK(call);
 	call->on_reply = on_reply;
 	call->context = context;
-	if (redis->state == READY) {
-		wire_request(&call->request, argc, argv);
-		buffer_add_text(&redis->out, buffer_text(&call->request));
-		call->deadline_ns = deadline_in_ms(redis->timeout_ms);
-		calls_put(&redis->asked, call);
-		if (!evtimer_pending(redis->timer, NULL))
-			timer_set(redis, call->deadline_ns);
-	} else {
-		calls_put(&redis->failed, call);
-	}
+	call->deadline_ns = deadline_in_ms(redis->timeout_ms);
+	calls_put(redis->state == READY ? &redis->asked : &redis->failed, call);
+	if (redis->state == READY && !evtimer_pending(redis->timer, NULL))
+		timer_set(redis, call->deadline_ns);
 	event_active(redis->work, 0, 0);
+	return call;
+}
+
+void redis_async_call(struct redis_async *redis, int argc, const struct text *argv, redis_on_reply on_reply,
+                      void *context)
+{
+	struct call *call = call_new(redis, on_reply, context);
+	if (redis->state != READY)
+		return;
+	wire_request(&call->request, argc, argv);
+	buffer_add_text(&redis->out, buffer_text(&call->request));
 }
 
 void redis_async_call_two(struct redis_async *redis, const struct redis_command commands[2], redis_on_reply on_reply,
                           void *context)
 {
 	const struct text multi = TEXT("MULTI"), exec = TEXT("EXEC");
-	redis_async_call(redis, 1, &multi, NULL, NULL);
-	redis_async_call(redis, commands[0].argc, commands[0].argv, NULL, NULL);
-	redis_async_call(redis, commands[1].argc, commands[1].argv, NULL, NULL);
-	redis_async_call(redis, 1, &exec, on_reply, context);
+	struct call *call = call_new(redis, on_reply, context);
+	if (redis->state != READY)
+		return;
+	call->before = 3; /* OK, QUEUED, QUEUED, or an error, for which EXEC gives up */
+	wire_request(&redis->out, 1, &multi);
+	wire_request(&redis->out, commands[0].argc, commands[0].argv);
+	wire_request(&redis->out, commands[1].argc, commands[1].argv);
+	wire_request(&redis->out, 1, &exec);
 }

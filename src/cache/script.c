@@ -14,7 +14,6 @@
 #include "base/embed.h"
 
 static const char *const parts[SCRIPT_COUNT][4] = {
-	[SCRIPT_READ] = {"lua/guard.lua", "lua/read.lua"},
 	[SCRIPT_CAS] = {"lua/guard.lua", "lua/cas.lua"},
 	[SCRIPT_INTEND] = {"lua/guard.lua", "lua/intend.lua"},
 	[SCRIPT_PUBLISH] = {"lua/guard.lua", "lua/cell.lua", "lua/publish.lua"},

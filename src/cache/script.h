@@ -1,4 +1,4 @@
-/* The five scripts as Redis gets them: fragments and body in one text, and its SHA-1.
+/* The four scripts as Redis gets them: fragments and body in one text, and its SHA-1.
  *
  * Thread: any; put together once, constant from then on.
  */
@@ -9,7 +9,7 @@
 
 #define SCRIPT_SHA_BYTES 40
 
-enum script_name { SCRIPT_READ, SCRIPT_CAS, SCRIPT_INTEND, SCRIPT_PUBLISH, SCRIPT_INVALIDATE, SCRIPT_COUNT };
+enum script_name { SCRIPT_CAS, SCRIPT_INTEND, SCRIPT_PUBLISH, SCRIPT_INVALIDATE, SCRIPT_COUNT };
 
 struct script {
 	struct text source;

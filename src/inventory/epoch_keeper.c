@@ -92,7 +92,7 @@ static void set_redis_reachable(struct epoch *e, bool reachable)
 	pthread_mutex_unlock(&e->mutex);
 }
 
-/* One round of all five scripts in the candidate's namespace, on the Redis it began with. */
+/* One round of all five calls in the candidate's namespace, on the Redis it began with. */
 static bool probe(struct epoch *e)
 {
 	int64_t deadline_ns = deadline_in_ms(e->config->redis_timeout_ms);

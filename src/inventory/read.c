@@ -22,7 +22,7 @@
 #include "base/text.h"
 #include "inventory/inventory_internal.h"
 
-#define CALLS_MAX 2        /* scripts under way per reader */
+#define CALLS_MAX 2        /* of `read` under way per reader */
 #define MARKERS 256        /* markers of others watched, by hash */
 #define MARKER_MS_MAX 1000 /* an I older than this is healed */
 
@@ -186,17 +186,12 @@ static void on_reply(enum lu_error error, const redisReply *reply, void *context
 	struct reader *r = call->reader;
 	SYNC_POINT("read-answered");
 	redisReply *const *elements;
-	bool forgotten = false;
-	enum cell_reply kind = error ? CELL_FAILED : cell_read_kind(reply, call->sku_count, &elements, &forgotten);
+	enum cell_reply kind = error ? CELL_FAILED : cell_read_kind(reply, call->sku_count, &elements);
 	if (kind == CELL_FENCED) {
 		metric_add(METRIC_CELL_FENCED, 1);
 		epoch_report(r->inventory->epoch, call->namespace, "a read was fenced");
 	} else if (kind == CELL_FAILED) {
 		metric_add(METRIC_CELL_ERRORS, 1);
-	}
-	if (forgotten && !r->stopping) { /* for the next ones */
-		struct cell_call teach = cell_teach_read(&call->arena);
-		redis_async_call(r->redis, teach.argc, teach.argv, NULL, NULL);
 	}
 	struct cell *cells = NULL;
 	if (kind == CELL_OK) {

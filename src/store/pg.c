@@ -285,29 +285,35 @@ enum lu_error pg_command(struct pg *pg, const char *sql, int64_t deadline_ns)
 	return pg_simple(pg, sql, deadline_ns, NULL, tag);
 }
 
-enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_sent)
+enum lu_error pg_committed(struct pg *pg, enum lu_error error, const char *tag, bool *ret_unknown)
 {
-	char tag[64];
-	*ret_sent = false;
-	if (!pg_connected(pg))
-		return pg_fail(pg, PG_CONNECTION, "", "the connection is closed");
-	pg->warned = false;
-	enum lu_error error = pg_simple(pg, "COMMIT", deadline_ns, NULL, tag);
+	*ret_unknown = false;
 	if (error) {
 		/* An ordinary error is the server's word that nothing was done. A lost connection, a FATAL of a dying server or
 		 * our own deadline says nothing. */
-		*ret_sent = pg->error.class == PG_CONNECTION || pg->error.class == PG_DEADLINE;
+		*ret_unknown = pg->error.class == PG_CONNECTION || pg->error.class == PG_DEADLINE;
 		return error;
 	}
 	if (strcmp(tag, "COMMIT") != 0)
 		return pg_fail(pg, PG_VIOLATION, "25P02", "COMMIT of a failed transaction: rolled back");
 	if (pg->warned) {
 		/* 01000: the wait for a standby was cancelled, so it is durable here only. 25P01: there was no transaction. */
-		*ret_sent = true;
+		*ret_unknown = true;
 		error = pg_fail(pg, PG_CONNECTION, "01000", "COMMIT came with a warning");
 		pg_close(pg);
 	}
 	return error;
+}
+
+enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_unknown)
+{
+	char tag[64];
+	*ret_unknown = false;
+	if (!pg_connected(pg))
+		return pg_fail(pg, PG_CONNECTION, "", "the connection is closed");
+	pg->warned = false;
+	enum lu_error error = pg_simple(pg, "COMMIT", deadline_ns, NULL, tag);
+	return pg_committed(pg, error, tag, ret_unknown);
 }
 
 void pg_rollback(struct pg *pg, int64_t deadline_ns)

@@ -57,8 +57,7 @@ static void ask(void)
 static void on_cells(enum lu_error error, const redisReply *reply, void *context)
 {
 	redisReply *const *cells;
-	bool forgotten;
-	CHECK(error == LU_OK && cell_read_kind(reply, keys, &cells, &forgotten) == CELL_OK);
+	CHECK(error == LU_OK && cell_read_kind(reply, keys, &cells) == CELL_OK);
 	answered++;
 	if (clock_boottime_ns() < until_ns)
 		ask();

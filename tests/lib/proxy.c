@@ -77,7 +77,7 @@ static bool pass(struct proxy *p, struct proxy_pair *pair, enum proxy_direction 
 	int fd = pair->fd[to == PROXY_TO_SERVER ? 1 : 0];
 	if (pair->state == PAIR_DROP_ANSWER)
 		return to == PROXY_TO_SERVER && write_all(fd, bytes, size);
-	bool match = p->armed && to == p->direction && memmem(bytes, (size_t)size, p->needle, strlen(p->needle));
+	bool match = p->armed && to == p->direction && memmem(bytes, (size_t)size, p->needle, p->needle_size);
 	if (!match)
 		return write_all(fd, bytes, size);
 	p->armed = false;
@@ -188,10 +188,17 @@ void proxy_stop(struct proxy *p)
 
 void proxy_when(struct proxy *p, enum proxy_direction direction, const char *needle, enum proxy_action action)
 {
+	proxy_when_bytes(p, direction, needle, strlen(needle), action);
+}
+
+void proxy_when_bytes(struct proxy *p, enum proxy_direction direction, const char *needle, size_t size,
+                      enum proxy_action action)
+{
 	pthread_mutex_lock(&p->mutex);
 	p->direction = direction;
 	p->action = action;
-	snprintf(p->needle, sizeof p->needle, "%s", needle);
+	p->needle_size = size < sizeof p->needle ? size : sizeof p->needle;
+	memcpy(p->needle, needle, p->needle_size);
 	p->armed = true;
 	pthread_mutex_unlock(&p->mutex);
 }

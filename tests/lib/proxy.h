@@ -39,6 +39,7 @@ struct proxy {
 	enum proxy_direction direction;
 	enum proxy_action action;
 	char needle[64];
+	size_t needle_size;
 	unsigned matches; /* rules that were met so far */
 	struct proxy_pair {
 		int fd[2]; /* client, server; -1: free */
@@ -54,6 +55,9 @@ void proxy_start(struct proxy *proxy, const char *listen_path, const char *targe
 void proxy_stop(struct proxy *proxy);
 /* Arms the rule; replaces one that was not met. */
 void proxy_when(struct proxy *proxy, enum proxy_direction direction, const char *needle, enum proxy_action action);
+/* With zero bytes in it. */
+void proxy_when_bytes(struct proxy *proxy, enum proxy_direction direction, const char *needle, size_t size,
+                      enum proxy_action action);
 /* Waits (30 s, then the test ends) until `matches` has reached this number. */
 void proxy_wait_matches(struct proxy *proxy, unsigned matches);
 /* How often a rule was met so far. */

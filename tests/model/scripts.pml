@@ -1,4 +1,4 @@
-/* The five scripts of lua/, on one cell: part of coherence.pml.
+/* The calls of lua/, on one cell: part of coherence.pml.
  *
  * `read` and `cas` are written where they are called. The fence is looked at by the callers, in the same step. */
 

@@ -173,7 +173,7 @@ static bool resp_word(const char *bytes, size_t size, int n, struct text *ret)
 
 static const char *script_of(struct text source_or_sha)
 {
-	static const char *const names[] = {"fence", "cas", "intend", "publish", "invalidate"};
+	static const char *const names[] = {"cas", "intend", "publish", "invalidate"};
 	const struct script *script = script_by_sha(source_or_sha);
 	for (enum script_name i = 0; i < SCRIPT_COUNT; i++) {
 		const struct script *one = script_get(i);
@@ -205,8 +205,11 @@ static void redis_name(const char *bytes, size_t size, char name[NAME_BYTES])
 static void postgres_name(const char *bytes, size_t size, char name[NAME_BYTES])
 {
 	snprintf(name, NAME_BYTES, "?");
-	if (*bytes == 'Q') {
-		snprintf(name, NAME_BYTES, "%.*s", (int)strcspn(bytes + 5, " ;"), bytes + 5);
+	const char *sql = *bytes == 'Q'                ? bytes + 5
+	                  : *bytes == 'P' && !bytes[5] ? bytes + 6
+	                                               : NULL; /* as itself, or prepared once */
+	if (sql) {
+		snprintf(name, NAME_BYTES, "%.*s", (int)strcspn(sql, " ;"), sql);
 		for (char *c = name; *c; c++)
 			*c = (char)tolower((unsigned char)*c);
 	} else if (*bytes == 'B') {
@@ -284,10 +287,11 @@ static enum fate apply(struct connection *c, enum side from, struct rule *r, con
 		buffer_add(&r->copy, bytes, size);
 		return PASS;
 	case WIRE_TURN: {
-		size_t length = 4 + strlen(r->text) + 1;
-		char query[80] = {'Q', 0, 0, 0, (char)length};
-		strcpy(query + 5, r->text);
-		return write_all(c->fd[!from], query, 1 + length) ? SWALLOW : CLOSE;
+		size_t parse = *bytes == 'P'; /* then it has a name in front, which is empty, and no parameters behind it */
+		size_t length = 4 + parse + strlen(r->text) + 1 + 2 * parse;
+		char message[80] = {*bytes, 0, 0, 0, (char)length};
+		strcpy(message + 5 + parse, r->text);
+		return write_all(c->fd[!from], message, 1 + length) ? SWALLOW : CLOSE;
 	}
 	}
 	return PASS;

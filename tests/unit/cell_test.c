@@ -188,20 +188,19 @@ static void a_call_declares_the_guard_and_every_key(void **state)
 	assert_text(call.argv[5], TEXT("lu:n:B"));
 }
 
-static void a_read_is_the_fence_and_the_cells(void **state)
+static void a_read_asks_who_it_is_and_for_guard_and_cells(void **state)
 {
 	const struct text skus[] = {TEXT("A"), TEXT("B")};
 	struct redis_command read[2];
 	cell_read(&arena, TEXT("lu:n"), skus, 2, read);
-	assert_int_equal(read[0].argc, 4);
-	assert_text(read[0].argv[0], TEXT("EVALSHA"));
-	assert_text(read[0].argv[1], text_of(script_get(SCRIPT_READ)->sha));
-	assert_text(read[0].argv[2], TEXT("1"));
-	assert_text(read[0].argv[3], TEXT("lu:n!open"));
-	assert_int_equal(read[1].argc, 3);
+	assert_int_equal(read[0].argc, 2);
+	assert_text(read[0].argv[0], TEXT("INFO"));
+	assert_text(read[0].argv[1], TEXT("replication"));
+	assert_int_equal(read[1].argc, 4);
 	assert_text(read[1].argv[0], TEXT("MGET"));
-	assert_text(read[1].argv[1], TEXT("lu:n:A"));
-	assert_text(read[1].argv[2], TEXT("lu:n:B"));
+	assert_text(read[1].argv[1], TEXT("lu:n!open"));
+	assert_text(read[1].argv[2], TEXT("lu:n:A"));
+	assert_text(read[1].argv[3], TEXT("lu:n:B"));
 }
 
 static void the_arguments_of_each_script_are_in_its_order(void **state)
@@ -294,40 +293,74 @@ static void a_reply_is_an_answer_only_if_it_fits_the_call(void **state)
 	assert_int_equal(cell_reply_kind(NULL, 1), CELL_FAILED);
 }
 
+#define RUN_ID "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr"
+#define HISTORY "hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh"
+#define OTHER "oooooooooooooooooooooooooooooooooooooooo"
+#define INFO(role, history) \
+	"# Replication\r\nrole:" role "\r\nslaves:0\r\nmaster_replid:" history "\r\nmaster_replid2:" HISTORY "\r\n"
+#define GUARD(role, history) RUN_ID " " role " " history
+
 static void cells_count_only_behind_the_fence(void **state)
 {
 	static const struct {
-		const char *resp;
+		const char *info, *guard; /* NULL: nil */
+		const char *cell;         /* as it comes */
 		enum cell_reply kind;
-		bool forgotten;
 	} rows[] = {
-		{"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", CELL_OK, false},
-		{"*2\r\n:1\r\n*1\r\n$-1\r\n", CELL_OK, false},
-		{"*2\r\n+FENCED\r\n*1\r\n$1\r\nx\r\n", CELL_FENCED, false},
-		{"*2\r\n-NOSCRIPT none\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, true},
-		{"*2\r\n-ERR no\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
-		{"*2\r\n:0\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
-		{"*2\r\n*1\r\n:1\r\n*1\r\n$1\r\nx\r\n", CELL_FAILED, false},
-		{"*2\r\n:1\r\n*2\r\n$1\r\nx\r\n$1\r\nx\r\n", CELL_FAILED, false},
-		{"*2\r\n:1\r\n*1\r\n:1\r\n", CELL_FAILED, false},
-		{"*2\r\n:1\r\n$1\r\nx\r\n", CELL_FAILED, false},
-		{"*2\r\n:1\r\n-WRONGTYPE x\r\n", CELL_FAILED, false},
-		{"*1\r\n:1\r\n", CELL_FAILED, false},
-		{"*-1\r\n", CELL_FAILED, false},
-		{"+QUEUED\r\n", CELL_FAILED, false},
-		{"+FENCED\r\n", CELL_FAILED, false},
-		{"-EXECABORT x\r\n", CELL_FAILED, false},
+		{INFO("master", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_OK},
+		{INFO("master", HISTORY), GUARD("master", HISTORY), "$-1\r\n", CELL_OK},
+		{INFO("master", HISTORY), NULL, "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("master", HISTORY), "", "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("master", HISTORY), RUN_ID " " HISTORY, "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("master", HISTORY), GUARD("master", OTHER), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("master", OTHER), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("slave", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("masters", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("mast", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("", HISTORY), GUARD("", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{"", GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("master", HISTORY), GUARD("master", HISTORY), ":1\r\n", CELL_FAILED},
+		{INFO("master", HISTORY), GUARD("master", HISTORY), "-ERR no\r\n", CELL_FAILED},
 	};
 	redisReply *const *cells = NULL;
-	bool forgotten;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-		redisReply *reply = parsed(rows[i].resp);
-		if (cell_read_kind(reply, 1, &cells, &forgotten) != rows[i].kind || forgotten != rows[i].forgotten)
-			fail_msg("row %zu: %s", i, rows[i].resp);
+		char guard[200] = "$-1\r\n", resp[1000];
+		if (rows[i].guard)
+			snprintf(guard, sizeof guard, "$%zu\r\n%s\r\n", strlen(rows[i].guard), rows[i].guard);
+		snprintf(resp, sizeof resp, "*2\r\n$%zu\r\n%s\r\n*2\r\n%s%s", strlen(rows[i].info), rows[i].info, guard,
+		         rows[i].cell);
+		redisReply *reply = parsed(resp);
+		if (cell_read_kind(reply, 1, &cells) != rows[i].kind)
+			fail_msg("row %zu: %s", i, resp);
+		if (rows[i].kind == CELL_OK)
+			assert_ptr_equal(cells, reply->element[1]->element + 1);
 		redis_reply_done(&reply);
 	}
-	assert_int_equal(cell_read_kind(NULL, 1, &cells, &forgotten), CELL_FAILED);
-	assert_false(forgotten);
+}
+
+static void what_is_no_answer_to_a_read_is_a_failure(void **state)
+{
+	static const char *const rows[] = {
+		"*2\r\n-NOPERM no\r\n*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
+		"*2\r\n:1\r\n*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
+		"*2\r\n$1\r\nx\r\n*1\r\n$1\r\nx\r\n",
+		"*2\r\n$1\r\nx\r\n*3\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n",
+		"*2\r\n$1\r\nx\r\n*2\r\n:1\r\n$1\r\nx\r\n",
+		"*2\r\n$1\r\nx\r\n$1\r\nx\r\n",
+		"*2\r\n$1\r\nx\r\n-WRONGTYPE x\r\n",
+		"*1\r\n$1\r\nx\r\n",
+		"*-1\r\n",
+		"+QUEUED\r\n",
+		"-EXECABORT x\r\n",
+	};
+	redisReply *const *cells = NULL;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		redisReply *reply = parsed(rows[i]);
+		if (cell_read_kind(reply, 1, &cells) != CELL_FAILED)
+			fail_msg("row %zu: %s", i, rows[i]);
+		redis_reply_done(&reply);
+	}
+	assert_int_equal(cell_read_kind(NULL, 1, &cells), CELL_FAILED);
 }
 
 static void a_forgotten_script_is_sent_with_its_source(void **state)
@@ -468,11 +501,12 @@ int main(void)
 		cmocka_unit_test(whatever_is_not_exactly_ours_is_foreign),
 		cmocka_unit_test(no_prefix_of_a_cell_is_a_cell),
 		cmocka_unit_test(a_call_declares_the_guard_and_every_key),
-		cmocka_unit_test(a_read_is_the_fence_and_the_cells),
+		cmocka_unit_test(a_read_asks_who_it_is_and_for_guard_and_cells),
 		cmocka_unit_test(the_arguments_of_each_script_are_in_its_order),
 		cmocka_unit_test(the_life_of_a_published_cell_is_spread_over_a_tenth),
 		cmocka_unit_test(a_reply_is_an_answer_only_if_it_fits_the_call),
 		cmocka_unit_test(cells_count_only_behind_the_fence),
+		cmocka_unit_test(what_is_no_answer_to_a_read_is_a_failure),
 		cmocka_unit_test(a_forgotten_script_is_sent_with_its_source),
 		cmocka_unit_test(a_field_of_info_is_found_by_its_whole_name),
 		cmocka_unit_test(urls_say_where_redis_is),
