@@ -6,7 +6,7 @@
 # (a) checkouts over HTTP on one hot SKU   against pgbench: BEGIN, SELECT … FOR UPDATE, UPDATE, INSERT ledger, COMMIT;
 #                                          and against the same sale and entry as one CTE statement, at its best number of clients
 # (b) the same over 10,000 SKUs            against the same transaction
-# (c) single availability hits over HTTP   against redis-benchmark GET of the same cells, no pipelining
+# (c) single availability hits over HTTP   against redis-benchmark GET of the same cells, no pipelining, over TCP as HTTP is
 # (d) look-ups of 100 SKUs                 against (c), and against redis-benchmark MGET of 100 of those cells, in SKUs per second
 # (e) carts of two lines over 100 SKUs     against the pessimistic row of `lastunit race`
 # (f) one client alone: a checkout         against the transaction of (a), in time
@@ -15,8 +15,8 @@
 # (i) one client alone: a hit              against redis-benchmark GET, in time
 # (j) hits while the hot SKU is sold       against the same connections without the sales
 #
-# The database is the private one of `lastunit dev`, fsync on. Beside each figure stands the CPU time that each process
-# used: what limits it. A million SKUs, a long ledger and an old transaction: large.sh.
+# The database is the private one of `lastunit dev`, fsync on. GET over the unix socket, which the service uses and no client
+# of it could, is shown too. Beside each figure stands the CPU time that each process used: what limits it. A million SKUs, a long ledger and an old transaction: large.sh.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -59,14 +59,16 @@ start_serve uncached "$uncached_db" ""
 start_serve second "$db" "$redis"
 
 # --- measuring ---------------------------------------------------------------------------------------------------------------
-# redis_run REQUESTS CELLS: GET of one cell, MGET of many, drawn anew each time as wrk draws SKUs; in cells per second.
+# redis_run tcp|unix REQUESTS CELLS: GET of one cell, MGET of many, drawn anew each time as wrk draws SKUs; in cells per second.
 redis_run() {
-	local cell cells="" command=GET i
+	local cell cells="" command=GET where=(-s "$redis_socket") i
+	[ "$1" = unix ] || where=(-h 127.0.0.1 -p "$redis_port")
+	shift
 	cell=$(redis-cli -s "$redis_socket" --scan --pattern 'lu:*:BENCH-*' | head -1)
 	for ((i = 0; i < $2; i++)); do cells+=" ${cell%BENCH-*}BENCH-__rand_int__"; done
 	[ "$2" -eq 1 ] || command=MGET
 	# shellcheck disable=SC2086
-	redis-benchmark -s "$redis_socket" -c "$clients" -n "$1" -r "$skus" --csv $command $cells 2>/dev/null |
+	redis-benchmark "${where[@]}" -c "$clients" -n "$1" -r "$skus" --csv $command $cells 2>/dev/null |
 		awk -F'","|"' -v cells="$2" 'END { print $3 * cells, $6, $8 }'
 }
 # SELECT … FOR UPDATE of both rows in one order, as the race sells carts of two among 100 SKUs.
@@ -94,6 +96,10 @@ two_instances() {
 		awk '{ r += $1; p50 += $2 / 2; if ($3 > p99) p99 = $3 } END { print r, p50, p99 }'
 }
 
+# Over TCP, too: a port that is free.
+redis_port=$(for port in $(shuf -i 20000-32000 -n 50); do [ "$(redis-cli -s "$redis_socket" CONFIG SET bind 127.0.0.1 port "$port")" = OK ] && echo "$port" && break; done)
+[ -n "$redis_port" ] || die "Redis takes no port"
+
 # Warm: the epoch is open, every cell is filled.
 await_lease
 seconds=2 many_run >/dev/null; seconds=3 many_run >/dev/null
@@ -113,11 +119,13 @@ for round in $(seq "$rounds"); do
 	clients=1 measure f_pgbench pgbench_run "$work/hot.sql"
 	clients=1 measure f_lastunit checkouts "$url" "$key" 1
 	seconds=2 many_run >/dev/null
-	measure c_redis redis_run $((seconds * 60000)) 1
+	measure c_unix redis_run unix $((seconds * 60000)) 1
+	measure c_redis redis_run tcp $((seconds * 50000)) 1
 	measure c_lastunit hits_run
-	measure d_redis redis_run $((seconds * 12000)) 100
+	measure d_redis redis_run tcp $((seconds * 12000)) 100
 	measure d_lastunit many_run
-	clients=1 measure i_redis redis_run $((seconds * 20000)) 1
+	clients=1 measure i_unix redis_run unix $((seconds * 20000)) 1
+	clients=1 measure i_redis redis_run tcp $((seconds * 15000)) 1
 	clients=1 measure i_lastunit hits_run
 	measure j_quiet beside_sales quiet
 	measure j_selling beside_sales selling
@@ -134,6 +142,7 @@ for n in 1 10 64; do row "a_cte_$n" "(a) pgbench, one CTE statement, $n clients"
 row a_lastunit "(a) checkouts over HTTP, one SKU"
 row b_pgbench "(b) pgbench FOR UPDATE, $skus rows"
 row b_lastunit "(b) checkouts over HTTP, $skus SKUs"
+row c_unix "(c) redis-benchmark GET over a unix socket"
 row c_redis "(c) redis-benchmark GET"
 row c_lastunit "(c) availability hits over HTTP"
 row d_redis "(d) redis-benchmark MGET of 100, in cells"
@@ -145,6 +154,7 @@ row f_lastunit "(f) checkouts over HTTP, one client"
 row g_uncached "(g) checkouts over HTTP, one SKU, no cache"
 row g_cached "(g) the same with it"
 row h_two "(h) checkouts over HTTP, one SKU, two instances"
+row i_unix "(i) redis-benchmark GET over a unix socket, one"
 row i_redis "(i) redis-benchmark GET, one client"
 row i_lastunit "(i) availability hits over HTTP, one client"
 row j_quiet "(j) availability hits over HTTP"
