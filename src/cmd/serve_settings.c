@@ -6,11 +6,9 @@
  */
 #include "cmd/serve_settings.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
@@ -45,12 +43,10 @@ bool serve_settings_check(const struct config *config, char ret_why[512])
 /* A channel's key, as which it acts, and whose. */
 static void warn_of_key(struct keyring *keyring, const char *flag, const char *key, enum channel channel)
 {
-	uint8_t sha256[32];
 	struct keyring_entry entry;
 	if (!*key)
 		return;
-	CHECK(EVP_Digest(key, strlen(key), sha256, NULL, EVP_sha256(), NULL) == 1);
-	if (!keyring_find(keyring, sha256, &entry))
+	if (!keyring_find_key(keyring, text_of(key), &entry))
 		log_event(LOG_WARN, "key_unknown flag=%s what=\"no such key lives: until it is made its channel is shut\"",
 		          flag);
 	else if (channel && entry.principal.channel != channel)

@@ -10,7 +10,6 @@
  */
 #include "http/auth.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
@@ -62,10 +61,8 @@ static bool origin_is_listed(struct request *request, const char *origins)
 /* *ret_secret: it may be remembered by its value alone. */
 static enum lu_error find_key(struct request *request, struct text key, bool *ret_secret, const char **ret_why)
 {
-	uint8_t sha256[32];
 	struct keyring_entry entry;
-	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
-	if (!keyring_find(the_keyring, sha256, &entry)) {
+	if (!keyring_find_key(the_keyring, key, &entry)) {
 		*ret_why = "This key is not known, or no longer.";
 		return LU_UNAUTHORIZED;
 	}
@@ -164,13 +161,11 @@ enum lu_error auth_check(struct request *request, unsigned scopes, const char **
 
 enum lu_error auth_as(struct request *request, struct text key, unsigned scopes, const char **ret_why)
 {
-	uint8_t sha256[32];
 	struct keyring_entry entry;
 	*ret_why = "";
 	if ((scopes & ~(unsigned)SCOPE_READ) && !keyring_fresh(the_keyring, request->complete_ns))
 		return LU_DATABASE_UNAVAILABLE;
-	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
-	if (!keyring_find(the_keyring, sha256, &entry)) {
+	if (!keyring_find_key(the_keyring, key, &entry)) {
 		*ret_why = "The service's own key for this channel is not known, or no longer.";
 		return LU_UNAUTHORIZED;
 	}

@@ -5,6 +5,7 @@
  */
 #include "store/keyring.h"
 
+#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -81,6 +82,13 @@ bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyr
 		*ret_entry = *entry;
 	pthread_rwlock_unlock(&keyring->lock);
 	return entry != NULL;
+}
+
+bool keyring_find_key(struct keyring *keyring, struct text key, struct keyring_entry *ret_entry)
+{
+	uint8_t sha256[32];
+	CHECK(EVP_Digest(key.data, key.size, sha256, NULL, EVP_sha256(), NULL) == 1);
+	return keyring_find(keyring, sha256, ret_entry);
 }
 
 void keyring_extend(struct keyring *keyring, int64_t asked_ns, int64_t until_ns)

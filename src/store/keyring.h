@@ -28,6 +28,8 @@ void keyring_free(struct keyring *keyring);
 void keyring_replace(struct keyring *keyring, const struct keyring_entry *entries, size_t count);
 uint64_t keyring_generation(const struct keyring *keyring);
 bool keyring_find(struct keyring *keyring, const uint8_t sha256[32], struct keyring_entry *ret_entry);
+/* The same by the key itself, as a client shows it. */
+bool keyring_find_key(struct keyring *keyring, struct text key, struct keyring_entry *ret_entry);
 /* The keys are those of the database as asked at `asked_ns` (BOOTTIME ns, before the question), and may be taken for
  * those of the database until `until_ns`: asked_ns + L. */
 void keyring_extend(struct keyring *keyring, int64_t asked_ns, int64_t until_ns);

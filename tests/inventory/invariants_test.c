@@ -190,8 +190,7 @@ static void commit_lost(enum proxy_action how, unsigned expected_unknown)
 	make_sku(&h, "A", 10);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
 	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
-	/* With one writer everything is prepared by now: COMMIT travels as text only as itself ("READ COMMITTED" is past). */
-	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", how);
+	proxy_when_commit(&h.pg_proxy, how);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "once"), LU_OK);
 	proxy_wait_matches(&h.pg_proxy, 1);
 	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, expected_unknown);
@@ -236,7 +235,7 @@ static void I4_a_lost_commit_of_a_reservation_is_found_by_its_state(void **state
 	make_sku(&h, "A", 10);
 	struct uuid id = hold_for(&h, "A4", 600);
 	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
-	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", PROXY_CUT_AFTER_ANSWER);
+	proxy_when_commit(&h.pg_proxy, PROXY_CUT_AFTER_ANSWER);
 	assert_int_equal(run_by_id(&h, OPERATION_COMMIT, id), LU_OK);
 	proxy_wait_matches(&h.pg_proxy, 1);
 	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, 1);

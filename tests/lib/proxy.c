@@ -203,6 +203,11 @@ void proxy_when_bytes(struct proxy *p, enum proxy_direction direction, const cha
 	pthread_mutex_unlock(&p->mutex);
 }
 
+void proxy_when_commit(struct proxy *p, enum proxy_action action)
+{
+	proxy_when_bytes(p, PROXY_TO_SERVER, PROXY_COMMIT, sizeof PROXY_COMMIT - 1, action);
+}
+
 void proxy_wait_matches(struct proxy *p, unsigned matches)
 {
 	struct timespec until;

@@ -58,6 +58,10 @@ void proxy_when(struct proxy *proxy, enum proxy_direction direction, const char 
 /* With zero bytes in it. */
 void proxy_when_bytes(struct proxy *proxy, enum proxy_direction direction, const char *needle, size_t size,
                       enum proxy_action action);
+/* A writer's COMMIT on its way to PostgreSQL: the bytes before it are its message's length and an empty name, so it is not
+ * one within another text. */
+#define PROXY_COMMIT "\016\0COMMIT"
+void proxy_when_commit(struct proxy *proxy, enum proxy_action action);
 /* Waits (30 s, then the test ends) until `matches` has reached this number. */
 void proxy_wait_matches(struct proxy *proxy, unsigned matches);
 /* How often a rule was met so far. */

@@ -216,14 +216,11 @@ static const struct message redis_messages[] = {
 	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_CUT_BEFORE},
 };
 
-/* A writer's; the bytes before it are the length of that message and an empty name: not a COMMIT within another text. */
-#define COMMIT_TEXT TEXT_OF("\016\0COMMIT")
-
 static const struct message pg_messages[] = {
-	{PROXY_TO_SERVER, COMMIT_TEXT, PROXY_HOLD},
-	{PROXY_TO_SERVER, COMMIT_TEXT, PROXY_CUT_BEFORE},
-	{PROXY_TO_SERVER, COMMIT_TEXT, PROXY_CUT_AFTER},
-	{PROXY_TO_SERVER, COMMIT_TEXT, PROXY_CUT_AFTER_ANSWER},
+	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_AFTER_ANSWER},
 	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD},
 	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_CUT_BEFORE},
 	{PROXY_TO_SERVER, TEXT_OF("ledger_insert"), PROXY_HOLD},
@@ -288,11 +285,11 @@ static const struct crossing {
 	bool redis;
 	struct message message;
 } crossings[] = {
-	{false, {PROXY_TO_SERVER, COMMIT_TEXT, PROXY_HOLD}},       /* marked, not committed */
-	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}}, /* committed, not known to be */
-	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}}, /* committed, not published */
-	{true, {PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD}},      /* that, or selected and not filled */
-	{true, {PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD}},     /* no ticket, or selected and not filled */
+	{false, {PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_HOLD}}, /* marked, not committed */
+	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}},     /* committed, not known to be */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}},     /* committed, not published */
+	{true, {PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD}},          /* that, or selected and not filled */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD}},         /* no ticket, or selected and not filled */
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD}},
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD}},
 	{false, {PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD}}, /* ticketed, not selected */
