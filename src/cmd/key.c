@@ -34,6 +34,8 @@ static const struct manual manual = {
 		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed\n"
 		"set      changes settings of a principal: what it neither sees nor sells, and how much it may hold\n"
 		"show     shows them, of one principal or of all\n\n"
+		"A caller is a chat, a phone, a skill's user, or whom a site names by `caller` when it holds; agents over MCP are\n"
+		"not told apart, so the principal of --public-mcp wants --holds-max and --held-units-max.\n"
 		"A change is answered when it holds on every instance, about a second later (the --lease-ms of `serve`).\n"
 		"Scopes: read, sell, orders (other principals' reservations and checkouts), stock, admin.\n"
 		"Channels: web, telegram, agent, voice, marketplace, pos, admin.\n",

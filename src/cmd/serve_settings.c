@@ -54,6 +54,22 @@ static void warn_of_key(struct keyring *keyring, const char *flag, const char *k
 		          channel_name(entry.principal.channel), channel_name(channel));
 }
 
+/* Whoever asks without a key is one principal, and its callers are not told apart: only its own caps are between one of
+ * them and the last unit. */
+static void warn_of_no_cap(struct keyring *keyring, const char *flag, const char *key)
+{
+	struct keyring_entry entry;
+	if (!*key || !keyring_find_key(keyring, text_of(key), &entry))
+		return;
+	const struct principal_settings *settings = &entry.principal.settings;
+	if (!settings->holds_max && !settings->held_units_max)
+		log_event(
+			LOG_WARN,
+			"hoarding_possible flag=%s what=\"one agent without a key can hold all units: give its principal caps, "
+			"lastunit key set NAME --holds-max N --held-units-max N\"",
+			flag);
+}
+
 static void warn_of_secret(const char *key_flag, const char *key, const char *secret_flag, const char *secret)
 {
 	if (*secret && !*key)
@@ -66,6 +82,7 @@ void serve_settings_warn(const struct config *config, struct keyring *keyring)
 	warn_of_key(keyring, "--alexa-key", config->alexa_key, CHANNEL_VOICE);
 	warn_of_key(keyring, "--twilio-key", config->twilio_key, CHANNEL_VOICE);
 	warn_of_key(keyring, "--public-mcp", config->public_mcp, CHANNEL_AGENT);
+	warn_of_no_cap(keyring, "--public-mcp", config->public_mcp);
 	warn_of_key(keyring, "--shop-key", config->shop_key, 0); /* a publishable key of any channel's */
 	warn_of_secret("--telegram-key", config->telegram_key, "--telegram-secret", config->telegram_secret);
 	warn_of_secret("--alexa-key", config->alexa_key, "--alexa-application", config->alexa_application);

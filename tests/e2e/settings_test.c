@@ -1,7 +1,8 @@
 /* Settings of `serve` that are right one by one and wrong together (cmd/serve_settings.h).
  *
  * Bugs it guards against: a secret key as --shop-key, shown to every visitor of a product page; a channel that somebody
- * asked for, started in silence and shut, because a flag beside its key was missing; a key of another channel.
+ * asked for, started in silence and shut, because a flag beside its key was missing; a key of another channel; agents
+ * without a key who may hold the whole stock, because the caps of callers do not reach them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,6 +59,31 @@ static void keys_that_open_no_channel_are_named_in_the_log(void **state)
 	command_done(&serve);
 }
 
+/* What `serve` says on stderr before it finds that it cannot listen. The caller gives it to command_done(). */
+static struct command serve_public_mcp(const char *key)
+{
+	char url[600], public_mcp[100];
+	snprintf(url, sizeof url, "LASTUNIT_DATABASE_URL=%s", service.database_url);
+	snprintf(public_mcp, sizeof public_mcp, "LASTUNIT_PUBLIC_MCP=%s", key);
+	struct command serve = command_run((const char *[]){"serve", "--listen", "nowhere", NULL},
+	                                   (const char *[]){url, public_mcp, NULL});
+	assert_int_equal(serve.exit_code, 2);
+	return serve;
+}
+
+/* `dev` gives its agent a cap on holds, and its web shop caps for callers only. */
+static void agents_that_no_cap_reaches_are_named_in_the_log(void **state)
+{
+	struct command serve = serve_public_mcp(service.key_web);
+	assert_non_null(strstr(serve.err, "warn hoarding_possible flag=--public-mcp "));
+	assert_non_null(strstr(serve.err, "--held-units-max"));
+	assert_null(strstr(serve.err, service.key_web));
+	command_done(&serve);
+	serve = serve_public_mcp(service.key_agent);
+	assert_null(strstr(serve.err, "hoarding_possible"));
+	command_done(&serve);
+}
+
 static int start(void **state)
 {
 	service_start(&service, NULL);
@@ -74,6 +100,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(settings_that_are_wrong_together_are_refused_at_the_start),
 		cmocka_unit_test(keys_that_open_no_channel_are_named_in_the_log),
+		cmocka_unit_test(agents_that_no_cap_reaches_are_named_in_the_log),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }
