@@ -128,6 +128,11 @@ void mcp_error(struct mcp *mcp, int status, int code, struct text message)
 	reply_error(mcp, status, code, message, (struct text){0});
 }
 
+void mcp_invalid_params(struct mcp *mcp, struct text message)
+{
+	mcp_error(mcp, mcp->modern ? 400 : 200, JSONRPC_INVALID_PARAMS, message);
+}
+
 /* --- methods ------------------------------------------------------------------------------------------------------ */
 
 static void put_capabilities(struct json_writer *w)
@@ -182,6 +187,12 @@ static void ping(struct mcp *mcp)
 
 static void tools_list(struct mcp *mcp)
 {
+	const json_t *cursor = json_object_get(mcp->params, "cursor");
+	if (cursor && !json_is_null(cursor)) {
+		mcp_invalid_params(mcp,
+		                   TEXT("`cursor` is not one of ours: the list has one page, which is asked for without it."));
+		return;
+	}
 	struct json_writer w = mcp_result_open(mcp);
 	mcp_tools_list(&w);
 	if (mcp->modern)
@@ -294,12 +305,41 @@ static void reply_parse_error(struct mcp *mcp, enum lu_error error, const char *
 		problem_reply(mcp->turn.request, error, sentence);
 }
 
-/* One request or notification with a method, and an id that can be echoed. */
-static bool is_jsonrpc(const json_t *body)
+static bool is_id(const json_t *id)
+{
+	return json_is_string(id) || json_is_integer(id);
+}
+
+/* Why it is not one request or notification with a method, and an id that can be echoed. NULL: it is. */
+static const char *jsonrpc_fault(const json_t *body)
+{
+	const json_t *id = json_object_get(body, "id");
+	if (json_is_array(body))
+		return "Send one JSON-RPC 2.0 request; batches are not taken.";
+	if (!json_is_object(body))
+		return "Send one JSON-RPC 2.0 request, a JSON object.";
+	if (!text_equal(string_member(body, "jsonrpc"), TEXT("2.0")))
+		return "`jsonrpc` must be \"2.0\".";
+	if (!string_member(body, "method").data)
+		return "`method` must be a string.";
+	if (id && !is_id(id))
+		return "`id` must be a string or an integer; only a notification has none.";
+	return NULL;
+}
+
+/* False: replied. */
+static bool check_jsonrpc(struct mcp *mcp, const json_t *body)
 {
 	const json_t *id = json_object_get(body, "id"), *params = json_object_get(body, "params");
-	return text_equal(string_member(body, "jsonrpc"), TEXT("2.0")) && string_member(body, "method").data &&
-	       (!id || json_is_string(id) || json_is_integer(id)) && (!params || json_is_object(params));
+	const char *why = jsonrpc_fault(body);
+	mcp->id = is_id(id) ? id : NULL;
+	if (why)
+		mcp_error(mcp, 400, JSONRPC_INVALID_REQUEST, text_of(why));
+	else if (params && !json_is_object(params))
+		mcp_error(mcp, 400, JSONRPC_INVALID_PARAMS, TEXT("`params` must be an object."));
+	else
+		return true;
+	return false;
 }
 
 void mcp_post(struct request *request)
@@ -317,11 +357,8 @@ void mcp_post(struct request *request)
 		reply_parse_error(mcp, error, why);
 		return;
 	}
-	if (!is_jsonrpc(body)) {
-		mcp_error(mcp, 400, JSONRPC_INVALID_REQUEST, TEXT("Send one JSON-RPC 2.0 request; batches are not taken."));
+	if (!check_jsonrpc(mcp, body))
 		return;
-	}
-	mcp->id = json_object_get(body, "id");
 	mcp->params = json_object_get(body, "params");
 	struct text method = string_member(body, "method"), version;
 	if (!mcp->id) {

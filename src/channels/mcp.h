@@ -1,4 +1,4 @@
-/* MCP between its two files: the protocol (mcp.c) and the tools (mcp_tools.c). Source: Model Context Protocol, revisions
+/* MCP between its files: the protocol (mcp.c), the tools (mcp_tools.c) and what they do (mcp_calls.c). Source: Model Context Protocol, revisions
  * 2026-07-28 ("modern": stateless, every request says its version) and 2025-11-25 and before ("legacy": a handshake).
  * Thread: the loop's.
  */
@@ -28,10 +28,22 @@ struct json_writer mcp_result_open(struct mcp *mcp);
 void mcp_result_send(struct mcp *mcp, struct json_writer *w);
 /* Replies with a JSON-RPC error. */
 void mcp_error(struct mcp *mcp, int status, int code, struct text message);
+/* The same for a method that is known: each era has its own status of it. */
+void mcp_invalid_params(struct mcp *mcp, struct text message);
 
 /* The member `tools` of tools/list; no trailing comma. */
 void mcp_tools_list(struct json_writer *w);
 /* tools/call: replies, now or later. */
 void mcp_tools_call(struct mcp *mcp);
+/* A tool's result with isError. For the model: what is wrong and what it can do. */
+void mcp_reply_fault(struct mcp *mcp, struct text sentence);
+
+/* The tools. Of the arguments those that must be there are, and there are no others than the tool's; what they hold is not
+ * checked yet. Each replies, now or later. */
+void mcp_find_products(struct mcp *mcp, const json_t *arguments);
+void mcp_check_stock(struct mcp *mcp, const json_t *arguments);
+void mcp_hold(struct mcp *mcp, const json_t *arguments);
+void mcp_release_hold(struct mcp *mcp, const json_t *arguments);
+void mcp_buy(struct mcp *mcp, const json_t *arguments);
 
 #endif

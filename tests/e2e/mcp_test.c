@@ -146,6 +146,46 @@ static void a_page_of_another_site_is_refused(void **state)
 	post(shop.key_agent, shop_text("Origin: http://localhost:%d\r\n", shop.port), request("ping", "{}"), 200);
 }
 
+/* Each of these once got the sentence of a batch. */
+static void what_is_wrong_on_the_wire_is_named(void **state)
+{
+	static const struct {
+		const char *body;
+		int code;
+		const char *sentence;
+	} rows[] = {
+		{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, "batches are not taken"},
+		{"7", -32600, "one JSON-RPC 2.0 request"},
+		{"{\"id\":1,\"method\":\"ping\"}", -32600, "`jsonrpc` must be \"2.0\""},
+		{"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", -32600, "`method` must be a string"},
+		{"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", -32600, "`id` must be a string or an integer"},
+		{"{\"jsonrpc\":\"2.0\",\"id\":true,\"method\":\"ping\"}", -32600, "`id` must be a string or an integer"},
+		{"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600, "`id` must be a string or an integer"},
+		{"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":[]}", -32602, "`params` must be an object"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		post(shop.key_agent, LEGACY, rows[i].body, 400);
+		assert_int_equal(answer_int(&shop_answer, "error.code"), rows[i].code);
+		if (!strstr(answer_string(&shop_answer, "error.message"), rows[i].sentence))
+			fail_msg("%s: %s", rows[i].body, answer_string(&shop_answer, "error.message"));
+	}
+	/* An id that can be echoed is. */
+	assert_int_equal(answer_int(&shop_answer, "id"), 7);
+}
+
+/* There is one page of tools: whoever asks for another has not got its cursor from us. */
+static void the_list_of_tools_has_one_page(void **state)
+{
+	post(shop.key_agent, LEGACY, request("tools/list", "{\"cursor\":\"zzz\"}"), 200);
+	assert_int_equal(answer_int(&shop_answer, "error.code"), -32602);
+	assert_non_null(strstr(answer_string(&shop_answer, "error.message"), "cursor"));
+	post(shop.key_agent, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\n",
+	     request("tools/list", "{\"cursor\":\"\"," MODERN_META "}"), 400);
+	assert_int_equal(answer_int(&shop_answer, "error.code"), -32602);
+	post(shop.key_agent, LEGACY, request("tools/list", "{}"), 200);
+	assert_null(answer_at(&shop_answer, "result.nextCursor"));
+}
+
 /* --- the tools ---------------------------------------------------------------------------------------------------- */
 
 static void an_agent_finds_checks_holds_and_buys(void **state)
@@ -237,7 +277,13 @@ static void bad_arguments_are_told_to_the_model(void **state)
 		{"find_products", "{}", "query"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":0}", "limit"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":1.0}", "limit"},
-		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "\"colour\", which the input schema"},
+		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "no argument \"colour\"; it takes query, limit"},
+		/* Words of the schema, and arguments of another tool. */
+		{"find_products", "{\"query\":\"mug\",\"default\":1}", "no argument \"default\""},
+		{"find_products", "{\"query\":\"mug\",\"properties\":{}}", "no argument \"properties\""},
+		{"find_products", "{\"query\":\"mug\",\"minLength\":9}", "no argument \"minLength\""},
+		{"check_stock", "{\"skus\":[\"MCP-OUT\"],\"query\":\"mug\"}", "no argument \"query\""},
+		{"check_stock", "{}", "lacks the argument \"skus\""},
 		{"check_stock", "{\"skus\":[]}", "skus"},
 		{"check_stock", "{\"skus\":[\" A\"]}", "skus"},
 		{"buy", "{\"hold_id\":\"mine\"}", "hold_id"},
@@ -251,18 +297,76 @@ static void bad_arguments_are_told_to_the_model(void **state)
 	expect_fault("lines[0].quantity");
 }
 
+/* What a model believes it has said must not be done without it. */
+static void an_argument_that_is_none_stops_the_tool(void **state)
+{
+	service_create_sku(&shop, "MCP-STRAY", 9);
+	const char *offer = offer_for(shop.key_agent, "MCP-STRAY"), *line = "{\"sku\":\"MCP-STRAY\",\"quantity\":1";
+	call(shop.key_agent, "hold", shop_text("{\"offer_id\":\"%s\",\"lines\":[%s}],\"quantity\":5}", offer, line));
+	expect_fault("no argument \"quantity\"; it takes offer_id, lines");
+	call(shop.key_agent, "hold", shop_text("{\"offer_id\":\"%s\",\"lines\":[%s,\"minimum\":5}]}", offer, line));
+	expect_fault("lines[0]");
+	shop_expect_row("MCP-STRAY", 9, 0);
+	call(shop.key_agent, "hold", holding(offer, "MCP-STRAY", 2));
+	assert_true(says("granted"));
+	call(shop.key_agent, "release_hold", shop_text("{\"hold_id\":\"%s\",\"type\":3}", said("hold_id")));
+	expect_fault("no argument \"type\"");
+	shop_expect_row("MCP-STRAY", 9, 2);
+}
+
+static void missing_arguments_are_none(void **state)
+{
+	post(shop.key_agent, LEGACY, request("tools/call", "{\"name\":\"check_stock\"}"), 200);
+	expect_fault("lacks the argument \"skus\"");
+	post(shop.key_agent, LEGACY, request("tools/call", "{\"name\":\"hold\"}"), 200);
+	expect_fault("from check_stock");
+}
+
+/* What a client checks arguments by is what they are checked by here. */
+static void each_tools_schema_names_its_arguments(void **state)
+{
+	static const struct {
+		const char *required[2], *optional;
+	} rows[] = {{{"query"}, "limit"},
+	            {{"skus"}, NULL},
+	            {{"offer_id", "lines"}, NULL},
+	            {{"hold_id"}, NULL},
+	            {{"hold_id"}, NULL}};
+	post(shop.key_agent, LEGACY, request("tools/list", "{}"), 200);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		json_t *schema = answer_at(&shop_answer, shop_text("result.tools.%zu.inputSchema", i));
+		json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
+		size_t count = rows[i].required[1] ? 2 : 1;
+		assert_string_equal(json_string_value(json_object_get(schema, "type")), "object");
+		assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
+		assert_int_equal(json_array_size(required), count);
+		assert_int_equal(json_object_size(properties), count + !!rows[i].optional);
+		for (size_t j = 0; j < count; j++) {
+			assert_string_equal(json_string_value(json_array_get(required, j)), rows[i].required[j]);
+			assert_true(json_is_object(json_object_get(properties, rows[i].required[j])));
+		}
+		if (rows[i].optional)
+			assert_true(json_is_object(json_object_get(properties, rows[i].optional)));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_handshake_answers_in_the_clients_version),
 		cmocka_unit_test(a_modern_request_says_everything_itself),
 		cmocka_unit_test(what_is_wrong_on_the_wire_has_its_code),
+		cmocka_unit_test(what_is_wrong_on_the_wire_is_named),
+		cmocka_unit_test(the_list_of_tools_has_one_page),
 		cmocka_unit_test(a_page_of_another_site_is_refused),
 		cmocka_unit_test_teardown(an_agent_finds_checks_holds_and_buys, shop_audit),
 		cmocka_unit_test_teardown(the_same_offer_holds_once, shop_audit),
 		cmocka_unit_test(an_invented_offer_is_told_to_look_again),
 		cmocka_unit_test_teardown(sold_out_is_an_answer, shop_audit),
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),
+		cmocka_unit_test_teardown(an_argument_that_is_none_stops_the_tool, shop_audit),
+		cmocka_unit_test(missing_arguments_are_none),
+		cmocka_unit_test(each_tools_schema_names_its_arguments),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
