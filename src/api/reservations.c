@@ -46,8 +46,6 @@ void reservation_extend(struct request *request)
 
 /* --- one ---------------------------------------------------------------------------------------------------------- */
 
-static const struct pg_statement clock_statement = {"api_clock", "SELECT clock_timestamp()"};
-
 /* A look does not wait longer than this for the hold it finds due to be expired: somebody may hold its SKUs' rows. */
 #define EXPIRE_MS 1000
 
@@ -60,37 +58,11 @@ struct shown {
 	int64_t now_us;
 };
 
-static enum lu_error read_clock(struct pg *pg, int64_t deadline_ns, int64_t *ret_now_us)
-{
-	__attribute__((cleanup(pg_clear))) PGresult *result = NULL;
-	enum lu_error error = pg_query(pg, &clock_statement, NULL, deadline_ns, &result);
-	if (!error)
-		*ret_now_us = pg_get_time(result, 0, 0);
-	return error;
-}
-
 /* On a loader's thread. */
 static enum lu_error read_reservation(struct query *query, struct pg *pg)
 {
 	struct shown *shown = (struct shown *)query; /* its first member's first member */
-	struct reservation **rows;
-	size_t count = 0;
-	reservation_read_send(pg, query->arena, &shown->id, 1);
-	enum lu_error error = pg_pipe_send(pg, query->deadline_ns);
-	if (!error)
-		error = reservation_read_take(pg, query->deadline_ns, query->arena, &rows, &count);
-	enum lu_error ended = pg_pipe_end(pg, query->deadline_ns);
-	if (!error)
-		error = ended;
-	int64_t now_us = 0;
-	if (!error)
-		error = read_clock(pg, query->deadline_ns, &now_us);
-	/* All of it or nothing: the second read may fail, and then the first one still stands. */
-	if (!error) {
-		shown->reservation = count ? rows[0] : NULL;
-		shown->now_us = now_us;
-	}
-	return error;
+	return reservation_find(pg, query->arena, &shown->id, query->deadline_ns, &shown->reservation, &shown->now_us);
 }
 
 static void reply_shown(struct shown *shown)
@@ -164,6 +136,17 @@ struct listed {
 	size_t count;
 	int64_t now_us;
 };
+
+static const struct pg_statement clock_statement = {"api_clock", "SELECT clock_timestamp()"};
+
+static enum lu_error read_clock(struct pg *pg, int64_t deadline_ns, int64_t *ret_now_us)
+{
+	__attribute__((cleanup(pg_clear))) PGresult *result = NULL;
+	enum lu_error error = pg_query(pg, &clock_statement, NULL, deadline_ns, &result);
+	if (!error)
+		*ret_now_us = pg_get_time(result, 0, 0);
+	return error;
+}
 
 /* On a loader's thread. */
 static enum lu_error read_page(struct query *query, struct pg *pg)

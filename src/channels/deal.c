@@ -58,6 +58,22 @@ static enum phrase shortage_phrase(const struct verdict *verdict, struct phrase_
 	                         : PHRASE_HELD_BY_OTHERS_NOW;
 }
 
+/* A hold that somebody ended before. */
+static enum phrase end_phrase(const struct verdict *verdict, enum press_action action)
+{
+	bool bought = action == PRESS_HOLD ? verdict->reservation->state == RESERVATION_COMMITTED : action == PRESS_RELEASE;
+	return bought ? PHRASE_HOLD_BOUGHT : PHRASE_HOLD_RELEASED;
+}
+
+/* What a release came to: a hold that it found ended it did not put back on sale. */
+static enum phrase release_phrase(const struct verdict *verdict)
+{
+	const struct reservation *reservation = verdict->reservation;
+	if (reservation->state == RESERVATION_EXPIRED)
+		return PHRASE_HOLD_ENDED;
+	return reservation->ended_us < verdict->at_us ? PHRASE_HOLD_RELEASED : PHRASE_RELEASED;
+}
+
 static enum phrase refusal_phrase(const struct turn *turn, enum press_action action, struct phrase_words *words)
 {
 	switch (turn->error) {
@@ -67,7 +83,7 @@ static enum phrase refusal_phrase(const struct turn *turn, enum press_action act
 	case LU_RESERVATION_EXPIRED:
 		return PHRASE_HOLD_ENDED;
 	case LU_RESERVATION_NOT_ACTIVE:
-		return action == PRESS_BUY ? PHRASE_HOLD_RELEASED : PHRASE_HOLD_BOUGHT;
+		return end_phrase(&turn->call.operation.verdict, action);
 	case LU_UNKNOWN_RESERVATION:
 		return PHRASE_HOLD_UNKNOWN;
 	case LU_TOO_MANY_HOLDS:
@@ -75,6 +91,14 @@ static enum phrase refusal_phrase(const struct turn *turn, enum press_action act
 	default:
 		return PHRASE_TRY_AGAIN;
 	}
+}
+
+/* To the nearest, so that a press that is sent again at once is told the same; never "0 minutes" of what still lives. */
+static int64_t minutes_left(const struct verdict *verdict)
+{
+	int64_t left_us = verdict->reservation->expires_us - verdict->at_us;
+	int64_t minutes = (left_us + US_PER_MINUTE / 2) / US_PER_MINUTE;
+	return minutes > 0 ? minutes : 1;
 }
 
 enum phrase deal_phrase(const struct turn *turn, enum press_action action, struct phrase_words *words)
@@ -85,14 +109,14 @@ enum phrase deal_phrase(const struct turn *turn, enum press_action action, struc
 	switch (action) {
 	case PRESS_HOLD:
 		words->pieces = verdict->reservation->lines[0].quantity;
-		words->minutes = (verdict->reservation->expires_us - verdict->at_us) / US_PER_MINUTE;
+		words->minutes = minutes_left(verdict);
 		words->time_us = verdict->reservation->expires_us;
 		return PHRASE_HELD_FOR_YOU;
 	case PRESS_BUY:
 		words->pieces = verdict->checkout->lines[0].quantity;
 		return PHRASE_BOUGHT;
 	default:
-		return PHRASE_RELEASED;
+		return release_phrase(verdict);
 	}
 }
 

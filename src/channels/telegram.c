@@ -5,7 +5,7 @@
  * to say how things stand, with the buttons that make sense then.
  * Failure modes: a wrong secret is 401, what is not an update 400 (Telegram gives up on neither, so neither can come from
  * it); everything else is 200, refusals too, for any other status is sent again for hours. The same press again, or the same update,
- * is answered the same: a hold's key is the offer its button carries, and a hold ends once. What cannot be answered now is told
+ * does nothing again, and is told how things stand: a hold's key is the offer its button carries, and a hold ends once. What cannot be answered now is told
  * in an alert that leaves the buttons for another try.
  */
 #include <openssl/crypto.h>

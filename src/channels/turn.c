@@ -8,6 +8,7 @@
 #include "base/metrics.h"
 #include "channels/names.h"
 #include "http/auth.h"
+#include "store/reservation.h"
 
 #define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
@@ -68,11 +69,12 @@ static void prepare(struct turn *turn, void (*on_done)(struct turn *turn))
 		*turn->namespace = 0;
 }
 
-static void run(struct turn *turn, enum lu_error (*how)(struct query *query, struct pg *pg))
+static void run(struct turn *turn, enum lu_error (*how)(struct query *query, struct pg *pg),
+                void (*on_answer)(struct ask *ask))
 {
 	ask_init(&turn->ask, turn->request);
-	turn->ask.on_error = on_searched;
-	ask_run(&turn->ask, how, on_searched);
+	turn->ask.on_error = on_answer;
+	ask_run(&turn->ask, how, on_answer);
 }
 
 void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_done)(struct turn *turn))
@@ -80,21 +82,21 @@ void turn_search(struct turn *turn, struct text said, size_t limit, void (*on_do
 	prepare(turn, on_done);
 	turn->said = said;
 	turn->limit = limit;
-	run(turn, search);
+	run(turn, search, on_searched);
 }
 
 void turn_find(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
 {
 	prepare(turn, on_done);
 	turn->product_id = product_id;
-	run(turn, find);
+	run(turn, find, on_searched);
 }
 
 void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct turn *turn))
 {
 	prepare(turn, on_done);
 	turn->said = code;
-	run(turn, find);
+	run(turn, find, on_searched);
 }
 
 void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct turn *turn))
@@ -110,7 +112,7 @@ void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct tur
 		return;
 	}
 	metric_add(METRIC_NAMES_ASKED, 1);
-	run(turn, name);
+	run(turn, name, on_searched);
 }
 
 /* --- look-up ------------------------------------------------------------------------------------------------------ */
@@ -144,10 +146,45 @@ struct operation *turn_operation(struct turn *turn, enum operation_kind kind)
 	return &turn->call.operation;
 }
 
+/* On a loader's thread. */
+static enum lu_error stand(struct query *query, struct pg *pg)
+{
+	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	struct verdict *verdict = &turn->call.operation.verdict;
+	return reservation_find(pg, query->arena, &verdict->object_id, query->deadline_ns, &verdict->reservation,
+	                        &verdict->at_us);
+}
+
+static enum lu_error error_of_standing(const struct verdict *verdict)
+{
+	if (!verdict->reservation)
+		return LU_UNKNOWN_RESERVATION;
+	switch (reservation_state_at(verdict->reservation, verdict->at_us)) {
+	case RESERVATION_ACTIVE:
+		return LU_OK;
+	case RESERVATION_EXPIRED:
+		return LU_RESERVATION_EXPIRED;
+	default:
+		return LU_RESERVATION_NOT_ACTIVE;
+	}
+}
+
+static void on_standing(struct ask *ask)
+{
+	struct turn *turn = CONTAINER(ask, struct turn, ask);
+	enum lu_error error = ask->query.error;
+	finish(turn, error ? error : error_of_standing(&turn->call.operation.verdict), (struct text){0});
+}
+
 static void on_decided(struct call *call)
 {
+	struct turn *turn = CONTAINER(call, struct turn, call);
 	const struct verdict *verdict = &call->operation.verdict;
-	finish(CONTAINER(call, struct turn, call), verdict->error,
+	if (verdict->replayed && !verdict->error && call->operation.kind == OPERATION_RESERVE) {
+		run(turn, stand, on_standing);
+		return;
+	}
+	finish(turn, verdict->error,
 	       verdict->error ? verdict_detail(call->operation.arena, call->operation.kind, verdict) : (struct text){0});
 }
 

@@ -79,6 +79,27 @@ enum lu_error reservation_read_take(struct pg *pg, int64_t deadline_ns, struct a
 	return LU_OK;
 }
 
+enum lu_error reservation_find(struct pg *pg, struct arena *arena, const struct uuid *id, int64_t deadline_ns,
+                               struct reservation **ret_reservation, int64_t *ret_now_us)
+{
+	static const struct pg_statement statement = {
+		"reservation_find",
+		"SELECT " RESERVATION_COLUMNS ", clock_timestamp() FROM reservation r WHERE r.id = $1",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_uuid(&p, id);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_reservation = PQntuples(r) ? reservation_take_row(r, 0, arena) : NULL;
+	if (*ret_reservation)
+		*ret_now_us = pg_get_time(r, 0, RESERVATION_COLUMN_COUNT);
+	PQclear(r);
+	return LU_OK;
+}
+
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
 /* Copies of rows that lie apart, in one piece and in a given order, so that each column is a stride. */

@@ -9,6 +9,7 @@
 #define RESERVATION_COLUMNS                                                                                         \
 	"r.id, r.principal_id, r.channel, r.state, r.reference, r.created_at, r.expires_at, r.ended_at, r.checkout_id," \
 	" (SELECT h.caller FROM hold h WHERE h.reservation_id = r.id LIMIT 1), " LINES_COLUMNS("r")
+#define RESERVATION_COLUMN_COUNT (10 + LINES_COLUMN_COUNT)
 
 extern const struct pg_statement reservation_read_statement; /* $1: ids */
 

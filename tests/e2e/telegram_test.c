@@ -1,7 +1,7 @@
 /* The Telegram bot: what people type and press, twice, too late, and all at once.
  *
  * Guards against: a press that is sent again under another update and holds twice; a button that grew old and takes a unit;
- * "sold out" for what somebody else only holds; an answer other than 200, which Telegram repeats for hours.
+ * "sold out" for what somebody else only holds; a repeated press that is told what was true when it was first made; an answer other than 200, which Telegram repeats for hours.
  */
 #include "lib/shop.h"
 
@@ -156,6 +156,75 @@ static void the_same_press_holds_once(void **state)
 	shop_expect_row("TG-TWICE", 5, 1);
 }
 
+/* The hold of this product ends at this time, an expression of SQL. */
+static void move_end(const char *sku, const char *when)
+{
+	shop_sql(
+		shop_text("WITH it AS (UPDATE lastunit.hold h SET expires_at = %s FROM lastunit.sku s"
+	              " WHERE s.id = h.sku_id AND s.code = '%s' RETURNING h.reservation_id, h.expires_at)"
+	              " UPDATE lastunit.reservation r SET expires_at = it.expires_at FROM it"
+	              " WHERE r.id = it.reservation_id",
+	              when, sku));
+}
+
+/* What it is called in the answers: `name`. */
+static void hold_one(const char *name, char ret_hold[65], char ret_buy[65], char ret_release[65])
+{
+	type(7, "en", name);
+	button(0, 0, ret_hold);
+	press(7, ret_hold);
+	expect_text("1 piece held for you until ");
+	button(0, 0, ret_buy);
+	button(0, 1, ret_release);
+}
+
+/* The stored answer of a hold is that of the moment in which it was made. */
+static void the_same_press_is_told_how_the_hold_stands_now(void **state)
+{
+	char hold[65], buy[65], release[65];
+	stock("TG-AGAIN", 3, "Fuchsia ladle", "Пурпурный половник");
+	hold_one("fuchsia ladle", hold, buy, release);
+	move_end("TG-AGAIN", "clock_timestamp() + interval '5 minutes 20 seconds'");
+	press(7, hold);
+	expect_text("that is 5 minutes.");
+	move_end("TG-AGAIN", "clock_timestamp() + interval '25 seconds'");
+	press(7, hold);
+	expect_text("that is 1 minute.");
+	press(7, release);
+	expect_text("Released. It is back on sale.");
+	press(7, hold);
+	expect_text("already released");
+	hold_one("fuchsia ladle", hold, buy, release);
+	move_end("TG-AGAIN", "clock_timestamp()");
+	press(7, hold);
+	expect_text("That hold has ended, and nothing was bought.");
+	press(7, release); /* expires it */
+	hold_one("fuchsia ladle", hold, buy, release);
+	press(7, buy);
+	press(7, hold);
+	expect_text("already bought");
+	shop_expect_row("TG-AGAIN", 2, 0);
+}
+
+/* It may be anybody's by now. */
+static void what_had_ended_is_not_put_back_on_sale(void **state)
+{
+	char hold[65], buy[65], release[65], late[65];
+	stock("TG-GONE", 1, "Taupe colander", "Серый дуршлаг");
+	hold_one("taupe colander", hold, buy, late);
+	move_end("TG-GONE", "clock_timestamp()");
+	press(7, late);
+	expect_text("That hold has ended, and nothing was bought.");
+	hold_one("taupe colander", hold, buy, release);
+	press(7, late);
+	expect_text("That hold has ended, and nothing was bought.");
+	press(7, release);
+	expect_text("Released. It is back on sale.");
+	press(7, release);
+	expect_text("already released");
+	shop_expect_row("TG-GONE", 1, 0);
+}
+
 static void a_late_press_is_told_kindly(void **state)
 {
 	char hold[65], buy[65], release[65];
@@ -165,14 +234,11 @@ static void a_late_press_is_told_kindly(void **state)
 	press(7, hold);
 	button(0, 0, buy);
 	button(0, 1, release);
-	shop_sql(
-		"WITH due AS (UPDATE lastunit.hold h SET expires_at = clock_timestamp() FROM lastunit.sku s"
-		" WHERE s.id = h.sku_id AND s.code = 'TG-LATE' RETURNING h.reservation_id)"
-		" UPDATE lastunit.reservation SET expires_at = clock_timestamp() WHERE id IN (SELECT reservation_id FROM due)");
+	move_end("TG-LATE", "clock_timestamp()");
 	press(7, buy);
 	expect_text("That hold has ended");
 	press(7, release);
-	expect_text("Released");
+	expect_text("That hold has ended");
 	shop_expect_row("TG-LATE", 1, 0);
 	type(7, "en", "opal goblet");
 	button(0, 0, hold);
@@ -352,6 +418,8 @@ int main(void)
 		cmocka_unit_test(a_start_is_welcomed),
 		cmocka_unit_test_teardown(a_hold_is_bought_by_its_buttons, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),
+		cmocka_unit_test_teardown(the_same_press_is_told_how_the_hold_stands_now, shop_audit),
+		cmocka_unit_test_teardown(what_had_ended_is_not_put_back_on_sale, shop_audit),
 		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
 		cmocka_unit_test(only_telegram_may_speak),

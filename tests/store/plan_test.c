@@ -25,7 +25,7 @@ static void prepare_all(struct pg *pg)
 	struct checkout checkout = {.id = id}, *checkouts[] = {&checkout};
 	struct sku_figures_row *figures;
 	struct sku_page_row *page;
-	struct reservation **reservations;
+	struct reservation **reservations, *one;
 	struct ledger_row *ledger;
 	struct epoch_row epoch;
 	size_t count;
@@ -70,6 +70,7 @@ static void prepare_all(struct pg *pg)
 	                                             {.sku = code, .state = RESERVATION_ACTIVE, .limit = 5}};
 	for (int i = 0; i < 3; i++)
 		ok(pg, reservation_page(pg, &arena, &filters[i], SOON, &reservations, &count));
+	ok(pg, reservation_find(pg, &arena, &id, SOON, &one, &next_us));
 	struct checkout **sold;
 	ok(pg, checkout_page(pg, &arena, code, 0, NULL, 5, SOON, &sold, &count));
 	struct order *found;

@@ -73,6 +73,27 @@ static void what_was_reserved_is_read_back(void **state)
 	pg_free(pg);
 }
 
+static void one_is_found_with_the_time_it_is_there(void **state)
+{
+	int64_t id = make_sku("A", 10), now_us = 7;
+	struct pg *pg = session();
+	struct reservation *made = new_reservation(&id, 1, 1, 900), *found = made;
+	made->caller = TEXT("somebody");
+	insert_reservations(pg, &made, 1);
+	const struct uuid other = uuid_new();
+	ok(pg, reservation_find(pg, &arena, &other, SOON, &found, &now_us));
+	assert_null(found);
+	assert_int_equal(now_us, 7);
+	ok(pg, reservation_find(pg, &arena, &made->id, SOON, &found, &now_us));
+	assert_uuid(found->id, made->id);
+	assert_int_equal(found->expires_us, made->expires_us);
+	assert_text(found->caller, "somebody");
+	assert_text(found->lines[0].sku, "A");
+	int64_t off_us = ask_int("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint") - now_us;
+	assert_in_range(off_us, 0, 60 * US_PER_S);
+	pg_free(pg);
+}
+
 static void an_end_takes_the_holds_and_an_extension_moves_them(void **state)
 {
 	enum { COUNT = 40 };
@@ -275,6 +296,7 @@ static void pages_are_filtered_by_anything(void **state)
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(what_was_reserved_is_read_back),
+	STORE_TEST(one_is_found_with_the_time_it_is_there),
 	STORE_TEST(an_end_takes_the_holds_and_an_extension_moves_them),
 	STORE_TEST(a_reservation_ends_once),
 	STORE_TEST(due_holds_come_earliest_first_with_what_is_left),
