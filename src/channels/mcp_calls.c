@@ -163,6 +163,18 @@ static bool is_refusal(enum lu_error error)
 	return lu_error_stored(error) || error == LU_UNKNOWN_RESERVATION;
 }
 
+/* A hold asked for again that has ended since (turn_operate). */
+static void put_ended(struct json_writer *w, const struct reservation *reservation, int64_t now_us)
+{
+	enum reservation_state state = reservation_state_at(reservation, now_us);
+	json_member_uuid(w, "hold_id", &reservation->id);
+	json_member_string(w, "status", reservation_state_name(state));
+	json_member_string(w, "next",
+	                   state == RESERVATION_COMMITTED
+	                       ? "It was bought: nothing is left to do. To hold more, call check_stock for a new offer_id."
+	                       : "Nothing is held any more. To hold again, call check_stock for a new offer_id.");
+}
+
 static void on_held(struct turn *turn)
 {
 	struct mcp *mcp = (struct mcp *)turn;
@@ -181,7 +193,10 @@ static void on_held(struct turn *turn)
 	json_member_bool(&w, "granted", !turn->error);
 	if (turn->error) {
 		json_member_string(&w, "code", lu_error_code(turn->error));
-		render_shortages(&w, verdict);
+		if (verdict->reservation)
+			put_ended(&w, verdict->reservation, verdict->at_us);
+		else
+			render_shortages(&w, verdict);
 	} else {
 		json_key(&w, "hold_id");
 		json_put_uuid(&w, &verdict->object_id);

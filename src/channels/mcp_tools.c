@@ -86,12 +86,15 @@ static const struct tool tools[] = {
 		.title = "Hold for a buyer",
 		.description =
 			"Takes the units off sale for a few minutes, all lines or none, and only if granted is true. Needs the "
-			"offer_id of a check_stock; the same offer_id again repeats the same answer and never holds twice.",
+			"offer_id of a check_stock; the same offer_id again never holds twice: it tells how its hold stands now, or "
+			"repeats its refusal.",
 		.arguments = {{"offer_id", "{\"type\":\"string\",\"description\":\"from check_stock\"}"},
                       {"lines", LINES_SCHEMA}},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"granted\":{\"type\":\"boolean\"},\"hold_id\":{\"type\":\"string\"},"
-			"\"expires_in_seconds\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\"},\"lines\":" SHORTAGES_SCHEMA
+			"\"expires_in_seconds\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\"},\"status\":{\"type\":\"string\","
+			"\"enum\":[\"released\",\"expired\",\"committed\"],\"description\":\"how the hold of this offer_id has ended\"},"
+			"\"next\":{\"type\":\"string\",\"description\":\"what to do then\"},\"lines\":" SHORTAGES_SCHEMA
 			"},\"required\":[\"granted\"]}",
 		.writes = true,
 		.scopes = SCOPE_SELL,

@@ -1,7 +1,7 @@
 /* Agents over MCP: both eras on the wire, the tools, and what models get wrong.
  *
  * Guards against: an invented or repeated key that sells to nobody or twice; "sold out" told as a fault; a page of another
- * site that talks to an agent's server; a client of one era that is answered in the other's words.
+ * site that talks to an agent's server; a hold that is over, told as granted; a client of one era that is answered in the other's words.
  */
 #include "lib/shop.h"
 
@@ -236,6 +236,61 @@ static void the_same_offer_holds_once(void **state)
 	shop_expect_row("MCP-ONCE", 5, 2);
 }
 
+static void move_end(const char *hold, const char *when)
+{
+	shop_sql("UPDATE lastunit.reservation SET expires_at = %s WHERE id = '%s'", when, hold);
+	shop_sql(
+		"UPDATE lastunit.hold h SET expires_at = r.expires_at FROM lastunit.reservation r"
+		" WHERE r.id = h.reservation_id AND r.id = '%s'",
+		hold);
+}
+
+static void hold_two(const char *offer, char ret_hold[40])
+{
+	call(shop.key_agent, "hold", holding(offer, "MCP-AGAIN", 2));
+	assert_true(says("granted"));
+	snprintf(ret_hold, 40, "%s", said("hold_id"));
+}
+
+/* The same offer once more, after its hold has ended so. */
+static void expect_ended(const char *offer, const char *hold, const char *status)
+{
+	call(shop.key_agent, "hold", holding(offer, "MCP-AGAIN", 2));
+	assert_false(is_true("result.isError"));
+	assert_false(says("granted"));
+	assert_string_equal(said("status"), status);
+	assert_string_equal(said("hold_id"), hold);
+	assert_non_null(strstr(said("next"), "check_stock"));
+	assert_null(answer_at(&shop_answer, "result.structuredContent.expires_in_seconds"));
+}
+
+/* A model tells a person what it is told: "held for two minutes" of what is anybody's again would be a lie. */
+static void the_same_offer_is_told_how_its_hold_stands_now(void **state)
+{
+	char offer[80], hold[40];
+	service_create_sku(&shop, "MCP-AGAIN", 5);
+	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
+	hold_two(offer, hold);
+	move_end(hold, "clock_timestamp() + interval '60 seconds'");
+	call(shop.key_agent, "hold", holding(offer, "MCP-AGAIN", 2));
+	assert_true(says("granted"));
+	assert_string_equal(said("hold_id"), hold);
+	assert_in_range(answer_int(&shop_answer, "result.structuredContent.expires_in_seconds"), 1, 60);
+	call(shop.key_agent, "release_hold", shop_text("{\"hold_id\":\"%s\"}", hold));
+	expect_ended(offer, hold, "released");
+
+	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
+	hold_two(offer, hold);
+	move_end(hold, "clock_timestamp()");
+	expect_ended(offer, hold, "expired");
+
+	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
+	hold_two(offer, hold);
+	call(shop.key_agent, "buy", shop_text("{\"hold_id\":\"%s\"}", hold));
+	expect_ended(offer, hold, "committed");
+	assert_string_equal(said("code"), "reservation_not_active");
+}
+
 /* A model that makes a key up, or brings one that another agent was given. */
 static void an_invented_offer_is_told_to_look_again(void **state)
 {
@@ -361,6 +416,7 @@ int main(void)
 		cmocka_unit_test(a_page_of_another_site_is_refused),
 		cmocka_unit_test_teardown(an_agent_finds_checks_holds_and_buys, shop_audit),
 		cmocka_unit_test_teardown(the_same_offer_holds_once, shop_audit),
+		cmocka_unit_test_teardown(the_same_offer_is_told_how_its_hold_stands_now, shop_audit),
 		cmocka_unit_test(an_invented_offer_is_told_to_look_again),
 		cmocka_unit_test_teardown(sold_out_is_an_answer, shop_audit),
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),
