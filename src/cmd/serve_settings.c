@@ -19,13 +19,40 @@ static bool begins_with(const char *text, const char *start)
 	return strncasecmp(text, start, strlen(start)) == 0;
 }
 
+/* What Twilio signs and a browser's Origin is compared with is this address with our own paths behind it. */
+static bool check_public_url(const char *url, char ret_why[512])
+{
+	static const char names[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+	int64_t port = 1;
+	if (!begins_with(url, "http://") && !begins_with(url, "https://"))
+		return cmd_refuse(ret_why, "--public-url must begin with https:// (or http://), as clients type it");
+	const char *host = strstr(url, "://") + 3, *end = host + strspn(host, names);
+	if (*host == '[') {
+		end = host + 1 + strspn(host + 1, "0123456789abcdefABCDEF:.");
+		end += *end == ']';
+	}
+	if (end == host || strchr(host, '@'))
+		return cmd_refuse(ret_why, "--public-url must name a host and no user: https://host[:port]");
+	bool closed = *host != '[' || (end[-1] == ']' && end - host > 2);
+	if (*end == ':') {
+		size_t digits = strspn(++end, "0123456789");
+		if (!text_to_int64((struct text){end, digits}, &port))
+			port = 0;
+		end += digits;
+	}
+	end += *end == '/'; /* as browsers show it */
+	if (*end || !closed || port < 1 || port > UINT16_MAX)
+		return cmd_refuse(ret_why,
+		                  "--public-url must end with its host or port: https://host[:port], without a path behind it");
+	return true;
+}
+
 bool serve_settings_check(const struct config *config, char ret_why[512])
 {
 	if (*config->shop_key && strncmp(config->shop_key, KEY_PUBLISHABLE, strlen(KEY_PUBLISHABLE)) != 0)
 		return cmd_refuse(ret_why, "--shop-key must be a publishable key (lu_pub_...): it is shown to every visitor");
-	if (*config->public_url && !begins_with(config->public_url, "http://") &&
-	    !begins_with(config->public_url, "https://"))
-		return cmd_refuse(ret_why, "--public-url must begin with https:// (or http://), as clients type it");
+	if (*config->public_url && !check_public_url(config->public_url, ret_why))
+		return false;
 	if (*config->telegram_key && !*config->telegram_secret)
 		return cmd_refuse(ret_why,
 		                  "--telegram-key needs --telegram-secret, by which Telegram's calls are told from others");
