@@ -9,11 +9,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "channels/handlers.h"
+#include "channels/hearing.h"
 #include "channels/voice.h"
 #include "http/auth.h"
 #include "http/problem.h"
@@ -72,8 +74,8 @@ static void on_said(struct voice *voice)
 
 /* --- intents ---------------------------------------------------------------------------------------------------------- */
 
-/* What a slot was resolved to, or what was heard. *ret_code: a SKU; else words. */
-static struct text slot_value(const json_t *slot, bool *ret_code)
+/* What a slot was resolved to, if that may be a SKU; else size 0. */
+static struct text resolved_code(const json_t *slot)
 {
 	const json_t *authorities = json_object_get(json_object_get(slot, "resolutions"), "resolutionsPerAuthority");
 	size_t i;
@@ -83,48 +85,70 @@ static struct text slot_value(const json_t *slot, bool *ret_code)
 		if (!text_equal(string_at(json_object_get(authority, "status"), "code"), TEXT("ER_SUCCESS_MATCH")))
 			continue;
 		const json_t *value = json_object_get(json_array_get(json_object_get(authority, "values"), 0), "value");
-		if (string_at(value, "id").size) {
-			*ret_code = true;
-			return string_at(value, "id");
-		}
+		struct text code = string_at(value, "id");
+		if (!text_check_sku(code))
+			return code;
 	}
-	*ret_code = false;
-	return string_at(slot, "value");
+	return (struct text){0};
 }
 
-/* The first slot with something in it: a skill may name its slots as it likes. */
-static void look_for_slot(struct voice *voice, const json_t *intent)
+/* How many are wanted is no product. */
+static bool is_quantity(const char *name)
+{
+	static const char *const names[] = {"quantity", "count", "number", "amount"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* The first slot with something in it that may be a product: a skill may name its slots as it likes. False: none. */
+static bool find_slot(const json_t *intent, struct text *ret_code, struct text *ret_words)
 {
 	const char *name;
 	json_t *slot;
 	json_object_foreach(json_object_get(intent, "slots"), name, slot)
 	{
-		bool code;
-		struct text value = slot_value(slot, &code);
-		if (!value.size)
+		struct text code = resolved_code(slot), words = string_at(slot, "value");
+		if (is_quantity(name) || (!code.size && !hearing_has_letter(words)))
 			continue;
-		if (code && !text_check_sku(value))
-			voice_look_up(voice, value);
-		else
-			voice_look_for(voice, value);
-		return;
+		*ret_code = code;
+		*ret_words = words;
+		return true;
 	}
-	voice_welcome(voice);
+	return false;
 }
 
-static void take_intent(struct voice *voice, const json_t *intent, struct text state)
+/* True: the intent is one of those that mean what they say. */
+static bool take_plain_intent(struct voice *voice, struct text name)
 {
-	struct text name = string_at(intent, "name");
-	if (text_equal(name, TEXT("AMAZON.YesIntent")) || text_equal(name, TEXT("BuyIntent")))
-		voice_choose(voice, state, VOICE_YES);
-	else if (text_equal(name, TEXT("AMAZON.NoIntent")))
-		voice_choose(voice, state, VOICE_NO);
-	else if (text_equal(name, TEXT("AMAZON.HelpIntent")) || text_equal(name, TEXT("AMAZON.FallbackIntent")))
-		voice_help(voice);
-	else if (text_equal(name, TEXT("AMAZON.StopIntent")) || text_equal(name, TEXT("AMAZON.CancelIntent")))
-		voice_leave(voice);
+	static const struct {
+		const char *name;
+		void (*take)(struct voice *voice);
+	} rows[] = {
+		{"AMAZON.YesIntent", voice_agree},       {"AMAZON.NoIntent", voice_refuse},
+		{"AMAZON.RepeatIntent", voice_repeat},   {"AMAZON.HelpIntent", voice_help},
+		{"AMAZON.FallbackIntent", voice_wonder}, {"AMAZON.StopIntent", voice_leave},
+		{"AMAZON.CancelIntent", voice_leave},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (text_equal(name, text_of(rows[i].name))) {
+			rows[i].take(voice);
+			return true;
+		}
+	return false;
+}
+
+static void take_intent(struct voice *voice, const json_t *intent)
+{
+	struct text name = string_at(intent, "name"), code, words;
+	if (take_plain_intent(voice, name))
+		return;
+	bool buys = text_equal(name, TEXT("BuyIntent"));
+	if (!find_slot(intent, &code, &words))
+		(buys ? voice_agree : voice_repeat)(voice);
 	else
-		look_for_slot(voice, intent);
+		(buys ? voice_want : voice_look_for)(voice, code, words);
 }
 
 static void take_request(struct request *request, const json_t *envelope)
@@ -136,13 +160,13 @@ static void take_request(struct request *request, const json_t *envelope)
 		return;
 	}
 	struct voice *voice = ARENA_NEW(request_arena(request), struct voice);
-	voice_init(voice, request, language_of_tag(string_at(asked, "locale")), on_said);
+	voice_init(voice, request, language_of_tag(string_at(asked, "locale")),
+	           string_at(json_object_get(session, "attributes"), STATE_MEMBER), on_said);
 	if (user.size)
 		voice->caller = arena_printf(request_arena(request), "alexa:%.*s", (int)(user.size < 128 ? user.size : 128),
 		                             user.data);
 	if (text_equal(type, TEXT("IntentRequest")))
-		take_intent(voice, json_object_get(asked, "intent"),
-		            string_at(json_object_get(session, "attributes"), STATE_MEMBER));
+		take_intent(voice, json_object_get(asked, "intent"));
 	else
 		voice_welcome(voice);
 }

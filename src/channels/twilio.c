@@ -3,11 +3,13 @@
  * Happy path: the signature over our public address and the form's fields, one turn of the conversation, its sentence inside a
  * Gather whose action carries what may be answered next.
  * Failure modes: a signature that is not of our token is 403; everything else is spoken. The same turn again has the same
- * address, so the same offer, so the same hold.
+ * address, so the same offer, so the same hold. Nobody speaks: the question again, and at the third time goodbye; what is
+ * held ends by itself. How often it was silent in a row is in the address, too.
  */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,12 @@
 #define PATH "/channels/twilio"
 #define MAC_BYTES 20
 #define MAC_TEXT_BYTES 28
+#define SILENCES_MAX 3
+
+struct phone {
+	struct voice voice; /* first */
+	int64_t silences;   /* turns in a row, this one included */
+};
 
 struct form {
 	struct query_pair *pairs;
@@ -50,7 +58,7 @@ static int compare_pairs(const void *a, const void *b)
  * lies is configured, not believed from Host; but on a loopback address there is only Host. */
 static void put_address(struct buffer *out, struct request *request)
 {
-	static const char *const names[] = {"language", "state"};
+	static const char *const names[] = {"language", "silences", "state"};
 	const char *mark = "?";
 	buffer_add_text(out, origin_address(request));
 	buffer_add_string(out, PATH);
@@ -111,9 +119,11 @@ static void on_said(struct voice *voice)
 		/* A state holds letters, digits and . - _ ~ only: nothing to escape in an address. */
 		buffer_add_format(out,
 		                  "<Gather input=\"speech dtmf\" language=\"%s\" action=\"" PATH
-		                  "?language=%s%s%s\" method=\"POST\""
+		                  "?language=%s&amp;silences=%" PRId64
+		                  "%s%s\" method=\"POST\""
 		                  " speechTimeout=\"auto\" actionOnEmptyResult=\"true\">",
-		                  tag, russian ? "ru" : "en", *voice->state ? "&amp;state=" : "", voice->state);
+		                  tag, russian ? "ru" : "en", ((struct phone *)voice)->silences,
+		                  *voice->state ? "&amp;state=" : "", voice->state);
 		put_say(out, tag, voice->sentence);
 		buffer_add_string(out, "</Gather>");
 	}
@@ -150,24 +160,39 @@ static bool check_sender(struct request *request, struct form *ret_form)
 	return !error;
 }
 
+/* Nothing is said: by a caller who has just dialled, or in answer to a question of ours, whose address counts. */
+static void hear_nothing(struct phone *phone, struct text silences)
+{
+	int64_t before;
+	if (!text_to_int64(silences, &before)) {
+		voice_repeat(&phone->voice);
+		return;
+	}
+	phone->silences = before < SILENCES_MAX ? before + 1 : SILENCES_MAX;
+	(phone->silences < SILENCES_MAX ? voice_repeat : voice_leave)(&phone->voice);
+}
+
+static struct text query_or(struct request *request, const char *name, struct text otherwise)
+{
+	struct text value;
+	return request_query(request, name, 0, &value) ? value : otherwise;
+}
+
 void twilio_post(struct request *request)
 {
 	struct form form;
-	struct text state = {0}, language = {0};
 	if (!check_sender(request, &form))
 		return;
-	if (!request_query(request, "state", 0, &state))
-		state = (struct text){0};
-	if (!request_query(request, "language", 0, &language))
-		language = TEXT("en");
-	struct voice *voice = ARENA_NEW(request_arena(request), struct voice);
-	voice_init(voice, request, language_of_tag(language), on_said);
+	struct phone *phone = ARENA_NEW(request_arena(request), struct phone);
+	struct voice *voice = &phone->voice;
+	voice_init(voice, request, language_of_tag(query_or(request, "language", TEXT("en"))),
+	           query_or(request, "state", (struct text){0}), on_said);
 	struct text from = field(&form, "From"), said = field(&form, "SpeechResult"), digits = field(&form, "Digits");
 	if (from.size)
 		voice->caller = arena_printf(request_arena(request), "phone:%.*s", (int)(from.size < 64 ? from.size : 64),
 		                             from.data);
 	if (said.size || digits.size)
-		voice_hear(voice, state, said.size ? said : digits);
+		voice_hear(voice, said.size ? said : digits);
 	else
-		voice_welcome(voice);
+		hear_nothing(phone, query_or(request, "silences", (struct text){0}));
 }

@@ -1,5 +1,6 @@
 /* Conversations. Happy path: hear → search → "3 pieces available. Shall I hold one?" → yes → hold → "Shall I buy it?" → yes →
- * bought. Failure modes: every refusal is a sentence and a question that goes on; a state that nobody wrote is a search. */
+ * bought. Failure modes: every refusal is a sentence and a question that goes on; what is no answer leaves the question open;
+ * a state that nobody wrote is a search. */
 #include "channels/voice.h"
 
 #include <inttypes.h>
@@ -7,13 +8,32 @@
 
 #include "base/text.h"
 #include "channels/deal.h"
+#include "channels/hearing.h"
 #include "http/auth.h"
 
 #define MATCHES_MAX 2
 
-void voice_init(struct voice *voice, struct request *request, enum language language, void (*on_said)(struct voice *))
+static enum voice_question read_state(struct text state, struct press *yes, struct press *no)
+{
+	const char *split = state.size ? memchr(state.data, '~', state.size) : NULL;
+	struct text first = {state.data, split ? (size_t)(split - state.data) : state.size};
+	struct text second = split ? (struct text){split + 1, state.size - first.size - 1} : (struct text){0};
+	if (!press_read(first, yes))
+		return VOICE_ASKED_NOTHING;
+	if (yes->action == PRESS_HOLD && !split)
+		return VOICE_ASKED_HOLD;
+	if (!press_read(second, no))
+		return VOICE_ASKED_NOTHING;
+	if (yes->action == PRESS_BUY && no->action == PRESS_RELEASE)
+		return VOICE_ASKED_BUY;
+	return yes->action == PRESS_CHECK && no->action == PRESS_CHECK ? VOICE_ASKED_WHICH : VOICE_ASKED_NOTHING;
+}
+
+void voice_init(struct voice *voice, struct request *request, enum language language, struct text state,
+                void (*on_said)(struct voice *))
 {
 	*voice = (struct voice){.language = language, .on_said = on_said};
+	voice->question = read_state(state, &voice->yes, &voice->no);
 	turn_init(&voice->turn, request);
 }
 
@@ -57,19 +77,87 @@ static struct text spoken_title(struct voice *voice, const struct product *produ
 	                    sentence(voice, PHRASE_NAMELESS, NULL));
 }
 
+/* Nothing was decided, and nobody can say when it will be. */
+static void fail(struct voice *voice)
+{
+	say_phrase(voice, PHRASE_TRY_AGAIN, NULL, PHRASE_COUNT);
+}
+
+static void ask_which(struct voice *voice, struct text title, struct text other)
+{
+	struct phrase_words words = {.title = title, .other = other};
+	struct text asked = sentence(voice, PHRASE_THIS_OR_THAT, &words);
+	expect(voice, &voice->yes, &voice->no);
+	voice->sentence = arena_printf(voice->turn.arena, "%.*s%s%.*s", (int)voice->statement.size, voice->statement.data,
+	                               voice->statement.size ? " " : "", (int)asked.size, asked.data);
+	voice->on_said(voice);
+}
+
+static void on_second_name(struct turn *turn)
+{
+	struct voice *voice = (struct voice *)turn;
+	if (turn->error || !turn->product_count)
+		fail(voice);
+	else
+		ask_which(voice, spoken_title(voice, &voice->product), spoken_title(voice, turn->products));
+}
+
+static void on_first_name(struct turn *turn)
+{
+	struct voice *voice = (struct voice *)turn;
+	if (turn->error || !turn->product_count) {
+		fail(voice);
+		return;
+	}
+	voice->product = turn->products[0];
+	turn_name(turn, voice->no.product_id, on_second_name);
+}
+
+/* The open question, with its state. The state holds no names: two are looked up. They do not age as figures do. */
+static void ask_again(struct voice *voice, struct text statement)
+{
+	voice->statement = statement;
+	switch (voice->question) {
+	case VOICE_ASKED_NOTHING:
+		say(voice, statement, PHRASE_SPOKEN_WELCOME);
+		break;
+	case VOICE_ASKED_HOLD:
+		expect(voice, &voice->yes, NULL);
+		say(voice, statement, PHRASE_ASK_HOLD);
+		break;
+	case VOICE_ASKED_BUY:
+		expect(voice, &voice->yes, &voice->no);
+		say(voice, statement, PHRASE_ASK_BUY);
+		break;
+	case VOICE_ASKED_WHICH:
+		turn_name(&voice->turn, voice->yes.product_id, on_first_name);
+		break;
+	}
+}
+
 void voice_welcome(struct voice *voice)
 {
 	say(voice, TEXT(""), PHRASE_SPOKEN_WELCOME);
 }
 
-void voice_help(struct voice *voice)
-{
-	say_phrase(voice, PHRASE_SPOKEN_HELP, NULL, PHRASE_SPOKEN_WELCOME);
-}
-
 void voice_leave(struct voice *voice)
 {
 	say_phrase(voice, PHRASE_GOODBYE, NULL, PHRASE_COUNT);
+}
+
+void voice_repeat(struct voice *voice)
+{
+	ask_again(voice, TEXT(""));
+}
+
+void voice_help(struct voice *voice)
+{
+	ask_again(voice, sentence(voice, PHRASE_SPOKEN_HELP, NULL));
+}
+
+void voice_wonder(struct voice *voice)
+{
+	ask_again(voice, sentence(voice, PHRASE_NOT_UNDERSTOOD, NULL));
 }
 
 /* --- looking ---------------------------------------------------------------------------------------------------------- */
@@ -93,15 +181,48 @@ static void tell(struct voice *voice, const struct product *product)
 	say(voice, left, PHRASE_ASK_HOLD);
 }
 
+static void on_found(struct turn *turn);
+static void on_dealt(struct turn *turn);
+
+static void find_none(struct voice *voice)
+{
+	if (voice->code.size && voice->words.size) {
+		/* A resolved id may be anything that the skill's maker thought of. */
+		voice->code = (struct text){0};
+		turn_search(&voice->turn, voice->words, MATCHES_MAX, on_found);
+	} else if (voice->question != VOICE_ASKED_NOTHING) {
+		ask_again(voice, sentence(voice, PHRASE_NOTHING_LIKE_IT, NULL));
+	} else {
+		say_phrase(voice, PHRASE_NOT_FOUND, NULL, PHRASE_SPOKEN_WELCOME);
+	}
+}
+
+/* What was asked about is found again: by its code, or by words that are all its own, it is the answer. A search forgives
+ * much, a sale must not hang on that. */
+static void answer_with(struct voice *voice, const struct product *product)
+{
+	if (voice->code.size || hearing_names(voice->words, spoken_title(voice, product))) {
+		voice->product = *product;
+		voice->press = voice->yes;
+		deal_run(&voice->turn, &voice->press, &voice->product, voice->caller, on_dealt);
+	} else {
+		ask_again(voice, TEXT(""));
+	}
+}
+
 static void on_found(struct turn *turn)
 {
 	struct voice *voice = (struct voice *)turn;
 	if (turn->error) {
-		say_phrase(voice, PHRASE_TRY_AGAIN, NULL, PHRASE_COUNT);
+		fail(voice);
 		return;
 	}
 	if (!turn->product_count) {
-		say_phrase(voice, PHRASE_NOT_FOUND, NULL, PHRASE_SPOKEN_WELCOME);
+		find_none(voice);
+		return;
+	}
+	if (voice->wants_it && turn->products[0].id == voice->yes.product_id) {
+		answer_with(voice, &turn->products[0]);
 		return;
 	}
 	struct text title = spoken_title(voice, &turn->products[0]), other = title;
@@ -112,22 +233,9 @@ static void on_found(struct turn *turn)
 		tell(voice, &turn->products[0]);
 		return;
 	}
-	struct press first = {.action = PRESS_CHECK, .product_id = turn->products[0].id};
-	struct press second = {.action = PRESS_CHECK, .product_id = turn->products[1].id};
-	expect(voice, &first, &second);
-	struct phrase_words words = {.title = title, .other = other};
-	voice->sentence = sentence(voice, PHRASE_THIS_OR_THAT, &words);
-	voice->on_said(voice);
-}
-
-void voice_look_for(struct voice *voice, struct text words)
-{
-	turn_search(&voice->turn, words, MATCHES_MAX, on_found);
-}
-
-void voice_look_up(struct voice *voice, struct text code)
-{
-	turn_find_code(&voice->turn, code, on_found);
+	voice->yes = (struct press){.action = PRESS_CHECK, .product_id = turn->products[0].id};
+	voice->no = (struct press){.action = PRESS_CHECK, .product_id = turn->products[1].id};
+	ask_which(voice, title, other);
 }
 
 /* --- holding and buying ----------------------------------------------------------------------------------------------- */
@@ -152,8 +260,12 @@ static void on_dealt(struct turn *turn)
 static void on_product(struct turn *turn)
 {
 	struct voice *voice = (struct voice *)turn;
-	if (turn->error || !turn->product_count) {
-		on_found(turn);
+	if (turn->error) {
+		fail(voice);
+		return;
+	}
+	if (!turn->product_count) {
+		say_phrase(voice, PHRASE_NOT_FOUND, NULL, PHRASE_SPOKEN_WELCOME);
 		return;
 	}
 	voice->product = turn->products[0];
@@ -163,40 +275,69 @@ static void on_product(struct turn *turn)
 		deal_run(turn, &voice->press, &voice->product, voice->caller, on_dealt);
 }
 
-void voice_choose(struct voice *voice, struct text state, enum voice_choice choice)
+static void press(struct voice *voice, const struct press *press)
 {
-	const char *split = state.size ? memchr(state.data, '~', state.size) : NULL;
-	struct text yes = {state.data, split ? (size_t)(split - state.data) : state.size};
-	struct text no = split ? (struct text){split + 1, state.size - yes.size - 1} : (struct text){0};
-	if (press_read(choice == VOICE_YES ? yes : no, &voice->press))
-		deal_find(&voice->turn, &voice->press, on_product);
+	voice->press = *press;
+	deal_find(&voice->turn, &voice->press, on_product);
+}
+
+static bool asks_yes_or_no(const struct voice *voice)
+{
+	return voice->question == VOICE_ASKED_HOLD || voice->question == VOICE_ASKED_BUY;
+}
+
+void voice_agree(struct voice *voice)
+{
+	if (asks_yes_or_no(voice))
+		press(voice, &voice->yes);
+	else if (voice->question == VOICE_ASKED_WHICH)
+		voice_repeat(voice); /* yes to one of two: to which? */
 	else
 		say(voice, TEXT(""), PHRASE_ASK_ELSE);
 }
 
-static bool begins_with(struct text said, const char *const *words, size_t count)
+void voice_refuse(struct voice *voice)
 {
-	for (size_t i = 0; i < count; i++) {
-		size_t size = strlen(words[i]);
-		if (said.size >= size && memcmp(said.data, words[i], size) == 0 &&
-		    (said.size == size || strchr(" ,.!?", said.data[size])))
-			return true;
-	}
-	return false;
+	if (voice->question == VOICE_ASKED_BUY)
+		press(voice, &voice->no);
+	else
+		say(voice, TEXT(""), PHRASE_ASK_ELSE);
 }
 
-void voice_hear(struct voice *voice, struct text state, struct text said)
+/* --- hearing ---------------------------------------------------------------------------------------------------------- */
+
+void voice_look_for(struct voice *voice, struct text code, struct text words)
 {
-	/* Recognisers write the first word with a capital letter, or not. */
-	static const char *const yes[] = {"1",      "yes",    "Yes",       "yeah",      "Yeah",  "sure", "Sure",
-	                                  "first",  "First",  "the first", "The first", "да",    "Да",   "первый",
-	                                  "Первый", "первая", "Первая",    "первое",    "Первое"};
-	static const char *const no[] = {"2",   "no",     "No",     "second", "Second", "the second", "The second", "нет",
-	                                 "Нет", "второй", "Второй", "вторая", "Вторая", "второе",     "Второе"};
-	if (state.size && begins_with(said, yes, sizeof yes / sizeof *yes))
-		voice_choose(voice, state, VOICE_YES);
-	else if (state.size && begins_with(said, no, sizeof no / sizeof *no))
-		voice_choose(voice, state, VOICE_NO);
+	enum hearing heard = hearing_of(voice->language, words);
+	voice->code = code;
+	voice->words = words;
+	if (code.size)
+		turn_find_code(&voice->turn, code, on_found);
+	else if (voice->question == VOICE_ASKED_WHICH && heard == HEARING_FIRST)
+		press(voice, &voice->yes);
+	else if (voice->question == VOICE_ASKED_WHICH && heard == HEARING_SECOND)
+		press(voice, &voice->no);
 	else
-		voice_look_for(voice, said);
+		turn_search(&voice->turn, words, MATCHES_MAX, on_found);
+}
+
+void voice_want(struct voice *voice, struct text code, struct text words)
+{
+	voice->wants_it = asks_yes_or_no(voice);
+	voice_look_for(voice, code, words);
+}
+
+void voice_hear(struct voice *voice, struct text said)
+{
+	enum hearing heard = hearing_of(voice->language, said);
+	if (voice->question == VOICE_ASKED_NOTHING || heard == HEARING_WORDS)
+		voice_look_for(voice, (struct text){0}, said);
+	else if (heard == HEARING_YES || (heard == HEARING_HOLD && voice->question == VOICE_ASKED_HOLD))
+		voice_agree(voice);
+	else if (heard == HEARING_NO)
+		voice_refuse(voice);
+	else if (asks_yes_or_no(voice))
+		voice_repeat(voice); /* more than a yes, or a number where nothing was counted */
+	else
+		voice_look_for(voice, (struct text){0}, said);
 }

@@ -1,7 +1,8 @@
 /* By voice: the phone (Twilio) and the skill (Alexa), one conversation on two wires.
  *
  * Guards against: a turn that is sent again and holds twice; a code that is read out; a question that asks for one of many;
- * a request that is not Twilio's; one that Amazon sent an hour ago.
+ * a request that is not Twilio's; one that Amazon sent an hour ago; a sale to somebody who said something else; a question,
+ * and the hold behind it, forgotten because nobody answered.
  */
 #include "lib/shop.h"
 
@@ -154,6 +155,98 @@ static void russian_callers_are_spoken_to_in_russian(void **state)
 	shop_expect_row("VOICE-4", 3, 0);
 }
 
+/* Of a product with one piece: held, and asked whether to buy it. */
+static void hold_by_phone(const char *language, const char *sku, const char *word)
+{
+	const char *yes = strcmp(language, "ru") == 0 ? "да" : "yes";
+	dial(language);
+	say("+15550005", word, word);
+	say("+15550005", yes, strcmp(yes, "yes") == 0 ? yes : "%D0%B4%D0%B0");
+	shop_expect_row(sku, 1, 1);
+}
+
+static void only_a_whole_yes_buys(void **state)
+{
+	static const struct {
+		const char *said, *encoded;
+	} rows[] = {
+		{"First tell me the price", "First+tell+me+the+price"},
+		{"first aid kit", "first+aid+kit"},
+		{"1 blue lamp", "1+blue+lamp"},
+		{"yeah no", "yeah+no"},
+		{"Yes but not now, cancel it", "Yes+but+not+now%2C+cancel+it"},
+		{"hold it", "hold+it"},
+		{"first", "first"},
+		{"1", "1"},
+		{"2", "2"},
+	};
+	stock("VOICE-5", 1, "Taupe quokka", "Туканус");
+	hold_by_phone("en", "VOICE-5", "quokka");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		say("+15550005", rows[i].said, rows[i].encoded);
+		expect_said("Shall I buy it for you?");
+		shop_expect_row("VOICE-5", 1, 1);
+	}
+	say("+15550005", "OK.", "OK.");
+	expect_said("1 piece bought");
+	shop_expect_row("VOICE-5", 0, 0);
+
+	stock("VOICE-6", 1, "Quoll", "Quoll");
+	hold_by_phone("ru", "VOICE-6", "quoll");
+	say("+15550005", "Да нет, не надо", "%D0%94%D0%B0+%D0%BD%D0%B5%D1%82%2C+%D0%BD%D0%B5+%D0%BD%D0%B0%D0%B4%D0%BE");
+	expect_said("Оформить покупку?");
+	shop_expect_row("VOICE-6", 1, 1);
+	say("+15550005", "Не надо!", "%D0%9D%D0%B5+%D0%BD%D0%B0%D0%B4%D0%BE%21");
+	expect_said("Отменено.");
+	shop_expect_row("VOICE-6", 1, 0);
+}
+
+static void which_of_two_is_no_question_for_yes(void **state)
+{
+	stock("VOICE-7A", 1, "Russet bilby", "Бильби");
+	stock("VOICE-7B", 2, "Russet potoroo", "Потору");
+	dial("en");
+	say("+15550007", "russet", "russet");
+	for (int i = 0; i < 2; i++) {
+		say("+15550007", i ? "" : "yes", i ? "" : "yes");
+		expect_said("<Say language=\"en-US\">Do you mean Russet bilby or Russet potoroo?");
+	}
+	say("+15550007", "zzyzx", "zzyzx");
+	expect_said("I found nothing like that. Do you mean Russet bilby or Russet potoroo?");
+	say("+15550007", "2", "2");
+	expect_said("Russet potoroo: 2 pieces available");
+	say("+15550007", "No thanks", "No+thanks");
+	expect_said("What else");
+}
+
+static void silence_is_asked_again_and_hung_up_on(void **state)
+{
+	stock("VOICE-8", 1, "Wallaroo", "Валлару");
+	dial("en");
+	say("+15550005", "", "");
+	say("+15550005", "", "");
+	expect_said("Which product");
+	hold_by_phone("en", "VOICE-8", "wallaroo");
+	for (int turn = 0; turn < 5; turn++) {
+		/* What is said in between starts the count anew. */
+		const char *said = turn == 2 ? "hm" : "";
+		say("+15550005", said, said);
+		expect_said("Shall I buy it for you?");
+	}
+	say("+15550005", "", "");
+	expect_said("Goodbye.</Say><Hangup/>");
+	shop_expect_row("VOICE-8", 1, 1);
+}
+
+static void what_had_ended_is_not_released(void **state)
+{
+	stock("VOICE-9", 1, "Thylacine", "Тилацин");
+	hold_by_phone("en", "VOICE-9", "thylacine");
+	make_due("VOICE-9");
+	say("+15550005", "nope", "nope");
+	expect_said("That hold has ended");
+}
+
 static void only_twilio_may_call(void **state)
 {
 	char signature[40];
@@ -230,6 +323,75 @@ static void a_skill_asks_holds_and_buys(void **state)
 	expect_spoken("Goodbye");
 	alexa("\"type\":\"SessionEndedRequest\"");
 	assert_null(answer_at(&shop_answer, "response.outputSpeech"));
+}
+
+#define SLOT(name, value) "\"" name "\":{\"name\":\"" name "\",\"value\":\"" value "\"}"
+#define RESOLVED(value, id)                                         \
+	"\"p\":{\"name\":\"p\",\"value\":\"" value                      \
+	"\",\"resolutions\":{\"resolutionsPerAuthority\":[{\"status\":" \
+	"{\"code\":\"ER_SUCCESS_MATCH\"},\"values\":[{\"value\":{\"id\":\"" id "\",\"name\":\"x\"}}]}]}}"
+
+static void hold_by_skill(const char *slots, const char *sku)
+{
+	intent("Find", slots);
+	intent("AMAZON.YesIntent", "{}");
+	expect_spoken("Shall I buy it for you?");
+	shop_expect_row(sku, 1, 1);
+}
+
+static void to_buy_what_was_not_asked_about_is_a_search(void **state)
+{
+	stock("ALEXA-2", 1, "Numbat", "Намбат");
+	stock("ALEXA-3", 1, "Red echidna", "Ехидна");
+	intent("BuyIntent", "{" SLOT("product", "numbat") "}");
+	expect_spoken("Numbat: 1 piece available");
+	hold_by_skill("{" SLOT("product", "numbat") "}", "ALEXA-2");
+	/* Nearly its name: a search forgives that, a sale does not. */
+	intent("BuyIntent", "{" SLOT("product", "numbats") "}");
+	expect_spoken("Shall I buy it for you?");
+	intent("BuyIntent", "{" SLOT("product", "zzyzx") "}");
+	expect_spoken("I found nothing like that. Shall I buy it for you?");
+	shop_expect_row("ALEXA-2", 1, 1);
+	intent("BuyIntent", "{" SLOT("product", "red echidna") "}");
+	expect_spoken("Red echidna: 1 piece available");
+	shop_expect_row("ALEXA-2", 1, 1);
+	shop_expect_row("ALEXA-3", 1, 0);
+	intent("BuyIntent", "{" SLOT("product", "red echidna") "}");
+	expect_spoken("held for you");
+	intent("BuyIntent", "{" RESOLVED("it", "ALEXA-3") "}");
+	expect_spoken("bought");
+	shop_expect_row("ALEXA-3", 0, 0);
+	shop_expect_row("ALEXA-2", 1, 1);
+}
+
+static void a_question_stays_open_until_it_is_answered(void **state)
+{
+	static const struct {
+		const char *intent, *sentence;
+	} rows[] = {
+		{"AMAZON.HelpIntent", "hold it for you. Shall I buy it for you?"},
+		{"AMAZON.FallbackIntent", "I did not understand that. Shall I buy it for you?"},
+		{"AMAZON.RepeatIntent", "Shall I buy it for you?"},
+		{"Find", "Shall I buy it for you?"},
+	};
+	stock("ALEXA-4", 1, "Cuscus", "Кускус");
+	hold_by_skill("{" SLOT("product", "cuscus") "}", "ALEXA-4");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		intent(rows[i].intent, "{}");
+		expect_spoken(rows[i].sentence);
+	}
+	intent("BuyIntent", "{" SLOT("quantity", "2") "}");
+	expect_spoken("bought");
+	shop_expect_row("ALEXA-4", 0, 0);
+}
+
+static void a_slot_is_looked_for_by_what_it_says(void **state)
+{
+	stock("ALEXA-5", 1, "Potoroo lamp", "Лампа");
+	intent("Find", "{" RESOLVED("potoroo lamp", "NO-SUCH-SKU") "}");
+	expect_spoken("Potoroo lamp: 1 piece available");
+	intent("Find", "{" SLOT("quantity", "two") "," SLOT("n", "2") "," SLOT("product", "potoroo lamp") "}");
+	expect_spoken("Potoroo lamp: 1 piece available");
 }
 
 static void only_our_skill_is_served_and_only_now(void **state)
@@ -338,8 +500,15 @@ int main(void)
 		cmocka_unit_test_teardown(a_turn_sent_again_does_the_same_again, shop_audit),
 		cmocka_unit_test(two_that_match_are_asked_for_once),
 		cmocka_unit_test_teardown(russian_callers_are_spoken_to_in_russian, shop_audit),
+		cmocka_unit_test_teardown(only_a_whole_yes_buys, shop_audit),
+		cmocka_unit_test(which_of_two_is_no_question_for_yes),
+		cmocka_unit_test_teardown(silence_is_asked_again_and_hung_up_on, shop_audit),
+		cmocka_unit_test(what_had_ended_is_not_released),
 		cmocka_unit_test(only_twilio_may_call),
 		cmocka_unit_test_teardown(a_skill_asks_holds_and_buys, shop_audit),
+		cmocka_unit_test_teardown(to_buy_what_was_not_asked_about_is_a_search, shop_audit),
+		cmocka_unit_test_teardown(a_question_stays_open_until_it_is_answered, shop_audit),
+		cmocka_unit_test(a_slot_is_looked_for_by_what_it_says),
 		cmocka_unit_test(only_our_skill_is_served_and_only_now),
 		cmocka_unit_test(a_certificate_comes_from_amazon_only),
 		cmocka_unit_test(a_signature_is_amazons_or_refused),
