@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "inventory/decide_internal.h"
 #include "inventory/verdict.h"
 
@@ -181,12 +182,25 @@ static struct hold *hold_alive(struct run *run, struct operation *op, struct hol
 	return NULL;
 }
 
+/* One principal may speak for many, who see each other's holds (a bot in a group). Whose a hold was is not known of one that
+ * has ended, nor does it matter. */
+static bool hold_of_another(const struct run *run, const struct operation *op, const struct hold *hold)
+{
+	const struct reservation *r = &hold->reservation;
+	return op->caller.data && r->caller.data && !text_equal(op->caller, r->caller) && r->state == RESERVATION_ACTIVE &&
+	       !hold_due(run, hold);
+}
+
 static struct hold *hold_target(struct run *run, struct operation *op)
 {
 	struct hold *hold = hold_visible(run, op, &op->target);
 	op->verdict.object_id = op->target;
-	if (!hold)
+	if (!hold) {
 		refuse(op, LU_UNKNOWN_RESERVATION);
+	} else if (hold_of_another(run, op, hold)) {
+		refuse(op, LU_FORBIDDEN);
+		hold = NULL;
+	}
 	return hold;
 }
 
