@@ -41,7 +41,10 @@ void deal_run(struct turn *turn, const struct press *press, const struct product
 		return;
 	}
 	/* A hold ends once, whoever asks how often: no key is needed. */
-	turn_operation(turn, press->action == PRESS_BUY ? OPERATION_COMMIT : OPERATION_RELEASE)->target = press->hold;
+	struct operation *operation = turn_operation(turn,
+	                                             press->action == PRESS_BUY ? OPERATION_COMMIT : OPERATION_RELEASE);
+	operation->target = press->hold;
+	operation->caller = caller;
 	turn_operate(turn, (struct text){0}, on_done);
 }
 
@@ -86,6 +89,8 @@ static enum phrase refusal_phrase(const struct turn *turn, enum press_action act
 		return end_phrase(&turn->call.operation.verdict, action);
 	case LU_UNKNOWN_RESERVATION:
 		return PHRASE_HOLD_UNKNOWN;
+	case LU_FORBIDDEN:
+		return PHRASE_HELD_FOR_ANOTHER;
 	case LU_TOO_MANY_HOLDS:
 		return PHRASE_TOO_MANY_HOLDS;
 	default:

@@ -2,17 +2,20 @@
  *
  * Happy path: the secret token, one update, one turn, one reply, in which Telegram finds the call it shall make for us.
  * A message is a search; a button carries what to do (press.h): look again, hold, buy, release, and its message is edited
- * to say how things stand, with the buttons that make sense then.
+ * to say how things stand, with the buttons that make sense then. In a group all see the same buttons: what is held is held
+ * for who pressed, and nobody else ends it.
  * Failure modes: a wrong secret is 401, what is not an update 400 (Telegram gives up on neither, so neither can come from
  * it); everything else is 200, refusals too, for any other status is sent again for hours. The same press again, or the same update,
  * does nothing again, and is told how things stand: a hold's key is the offer its button carries, and a hold ends once. What cannot be answered now is told
- * in an alert that leaves the buttons for another try.
+ * in an alert that leaves the buttons for another try. What Telegram would refuse, and tell nobody, is not sent: a text that is
+ * too long, an edit that changes nothing, or of a message that cannot be edited any more.
  */
 #include <openssl/crypto.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "channels/deal.h"
+#include "channels/excerpt.h"
 #include "channels/handlers.h"
 #include "channels/phrase.h"
 #include "channels/press.h"
@@ -22,13 +25,23 @@
 
 #define FOUND_MAX 5
 #define ALERT_BYTES_MAX 200 /* characters by the Bot API; bytes are fewer characters */
+/* In UTF-16 code units, as the Bot API counts. */
+#define TEXT_UNITS_MAX 4096
+#define TITLE_UNITS_MAX 256
+#define LABEL_UNITS_MAX 60
+#define PHRASE_UNITS_MAX 200 /* without its title */
+
+_Static_assert(FOUND_MAX *(TITLE_UNITS_MAX + PHRASE_UNITS_MAX) + PHRASE_UNITS_MAX <= TEXT_UNITS_MAX, "an answer fits");
 
 struct telegram {
 	struct turn turn; /* first */
 	enum language language;
+	int64_t user_id; /* who pressed; in a private chat the chat's id, too */
 	int64_t chat_id;
+	int64_t topic_id;        /* of a forum; 0: none */
 	struct text callback_id; /* of a press; size 0: a message */
-	int64_t message_id;      /* the message its button is on; 0: not known */
+	int64_t message_id;      /* the message its button is on; 0: not known, or it cannot be edited */
+	const json_t *shown;     /* that message, as it is */
 	struct press press;
 	struct product product; /* of the press */
 };
@@ -60,19 +73,8 @@ static void put_text(struct json_writer *w, struct text text)
 	json_put_text(w, text);
 }
 
-/* A press is answered where its button is: the message says how things stand now. */
-static struct json_writer message_open(struct telegram *telegram, struct text text)
-{
-	struct json_writer w = reply_open(telegram, telegram->message_id ? "editMessageText" : "sendMessage");
-	json_member_int(&w, "chat_id", telegram->chat_id);
-	if (telegram->message_id)
-		json_member_int(&w, "message_id", telegram->message_id);
-	put_text(&w, text);
-	return w;
-}
-
-/* In front of everything, gone with a tap; the message stays as it is. */
-static void reply_alert(struct telegram *telegram, struct text text)
+/* An answer to a press that leaves the message as it is: gone by itself, or in front of everything until a tap. */
+static void reply_notice(struct telegram *telegram, struct text text, bool in_front)
 {
 	struct json_writer w = reply_open(telegram, "answerCallbackQuery");
 	json_key(&w, "callback_query_id");
@@ -80,19 +82,56 @@ static void reply_alert(struct telegram *telegram, struct text text)
 	while (text.size > ALERT_BYTES_MAX || (text.size && ((unsigned char)text.data[text.size] & 0xc0) == 0x80))
 		text.size--;
 	put_text(&w, text);
-	json_member_bool(&w, "show_alert", true);
+	json_member_bool(&w, "show_alert", in_front);
 	reply_send(telegram, &w);
+}
+
+/* A press is answered where its button is: the message says how things stand now. */
+static struct json_writer message_open(struct telegram *telegram, struct text text)
+{
+	struct json_writer w = reply_open(telegram, telegram->message_id ? "editMessageText" : "sendMessage");
+	json_member_int(&w, "chat_id", telegram->chat_id);
+	if (telegram->message_id)
+		json_member_int(&w, "message_id", telegram->message_id);
+	else if (telegram->topic_id)
+		json_member_int(&w, "message_thread_id", telegram->topic_id);
+	put_text(&w, text);
+	return w;
+}
+
+static bool same_at(const json_t *a, const json_t *b, const char *key)
+{
+	return json_equal(json_object_get(a, key), json_object_get(b, key));
+}
+
+/* A hold's button is never the same: each has an offer of its own. */
+static bool is_shown(const struct telegram *telegram, struct text edit)
+{
+	json_t *call = json_loadb(edit.data, edit.size, 0, NULL);
+	bool same = same_at(call, telegram->shown, "text") && same_at(call, telegram->shown, "reply_markup");
+	json_decref(call);
+	return same;
+}
+
+static void message_send(struct telegram *telegram, struct json_writer *w)
+{
+	json_object_close(w);
+	if (telegram->message_id && is_shown(telegram, buffer_text(w->out)))
+		reply_notice(telegram, phrase_text(telegram->turn.arena, telegram->language, PHRASE_NOTHING_CHANGED, NULL),
+		             false);
+	else
+		request_reply_json(telegram->turn.request, 200, w->out);
 }
 
 static void reply_phrase(struct telegram *telegram, enum phrase phrase)
 {
 	struct text text = phrase_text(telegram->turn.arena, telegram->language, phrase, NULL);
 	if (telegram->callback_id.size) {
-		reply_alert(telegram, text);
+		reply_notice(telegram, text, true);
 		return;
 	}
 	struct json_writer w = message_open(telegram, text);
-	reply_send(telegram, &w);
+	message_send(telegram, &w);
 }
 
 static void keyboard_open(struct json_writer *w)
@@ -109,12 +148,13 @@ static void keyboard_close(struct json_writer *w)
 	json_object_close(w);
 }
 
-static void put_button(struct json_writer *w, struct text label, const struct press *press)
+static void put_button(struct json_writer *w, const struct telegram *telegram, struct text label,
+                       const struct press *press)
 {
 	char data[PRESS_BYTES_MAX + 1];
 	press_write(press, data);
 	json_object_open(w);
-	put_text(w, label);
+	put_text(w, excerpt(telegram->turn.arena, label, LABEL_UNITS_MAX));
 	json_member_string(w, "callback_data", data);
 	json_object_close(w);
 }
@@ -122,12 +162,14 @@ static void put_button(struct json_writer *w, struct text label, const struct pr
 static void put_phrase_button(struct json_writer *w, const struct telegram *telegram, enum phrase phrase,
                               const struct press *press)
 {
-	put_button(w, phrase_text(telegram->turn.arena, telegram->language, phrase, NULL), press);
+	put_button(w, telegram, phrase_text(telegram->turn.arena, telegram->language, phrase, NULL), press);
 }
 
 static struct text title_of(const struct telegram *telegram, const struct product *product)
 {
-	return phrase_title(telegram->turn.arena, telegram->language, product->titles_json, product->code);
+	struct arena *arena = telegram->turn.arena;
+	struct text title = phrase_title(arena, telegram->language, product->titles_json, product->code);
+	return excerpt(arena, title, TITLE_UNITS_MAX);
 }
 
 /* --- what is left ----------------------------------------------------------------------------------------------------- */
@@ -167,7 +209,8 @@ static void put_row_of_product(struct json_writer *w, const struct telegram *tel
 		struct press press = hold_press(telegram, product);
 		struct text hold = phrase_text(arena, telegram->language, PHRASE_BUTTON_HOLD, NULL);
 		struct text title = title_of(telegram, product);
-		put_button(w, named ? arena_printf(arena, "%s: %.*s", hold.data, (int)title.size, title.data) : hold, &press);
+		put_button(w, telegram, named ? arena_printf(arena, "%s: %.*s", hold.data, (int)title.size, title.data) : hold,
+		           &press);
 	}
 	if (!named) {
 		struct press press = {.action = PRESS_CHECK, .product_id = product->id};
@@ -195,7 +238,7 @@ static void reply_products(struct telegram *telegram, const struct product *prod
 	for (size_t i = 0; i < count; i++)
 		put_row_of_product(&w, telegram, &products[i], count > 1);
 	keyboard_close(&w);
-	reply_send(telegram, &w);
+	message_send(telegram, &w);
 }
 
 static void on_searched(struct turn *turn)
@@ -221,7 +264,7 @@ static void reply_state(struct telegram *telegram, struct text text)
 	put_phrase_button(&w, telegram, PHRASE_BUTTON_CHECK, &press);
 	json_array_close(&w);
 	keyboard_close(&w);
-	reply_send(telegram, &w);
+	message_send(telegram, &w);
 }
 
 static void reply_held(struct telegram *telegram, struct text text)
@@ -235,7 +278,7 @@ static void reply_held(struct telegram *telegram, struct text text)
 	put_phrase_button(&w, telegram, PHRASE_BUTTON_RELEASE, &release);
 	json_array_close(&w);
 	keyboard_close(&w);
-	reply_send(telegram, &w);
+	message_send(telegram, &w);
 }
 
 static void on_dealt(struct turn *turn)
@@ -244,7 +287,7 @@ static void on_dealt(struct turn *turn)
 	struct phrase_words words = {.title = title_of(telegram, &telegram->product)};
 	enum phrase phrase = deal_phrase(turn, telegram->press.action, &words);
 	/* Its buttons are as good as before: in an alert, and the message stays. */
-	if (phrase == PHRASE_TRY_AGAIN || phrase == PHRASE_TOO_MANY_HOLDS) {
+	if (phrase == PHRASE_TRY_AGAIN || phrase == PHRASE_TOO_MANY_HOLDS || phrase == PHRASE_HELD_FOR_ANOTHER) {
 		reply_phrase(telegram, phrase);
 		return;
 	}
@@ -272,7 +315,7 @@ static void on_product(struct turn *turn)
 		reply_products(telegram, &telegram->product, 1);
 	else
 		deal_run(turn, &telegram->press, &telegram->product,
-		         arena_printf(turn->arena, "telegram:%lld", (long long)telegram->chat_id), on_dealt);
+		         arena_printf(turn->arena, "telegram:%lld", (long long)telegram->user_id), on_dealt);
 }
 
 /* --- updates ---------------------------------------------------------------------------------------------------------- */
@@ -288,19 +331,30 @@ static int64_t integer_at(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
+/* Where to answer. A thread of replies has a number as well, but only a topic is a place. */
+static void take_place(struct telegram *telegram, const json_t *message)
+{
+	telegram->chat_id = integer_at(json_object_get(message, "chat"), "id");
+	if (json_is_true(json_object_get(message, "is_topic_message")))
+		telegram->topic_id = integer_at(message, "message_thread_id");
+}
+
 static void take_press(struct telegram *telegram, const json_t *query)
 {
 	const json_t *message = json_object_get(query, "message"), *from = json_object_get(query, "from");
 	telegram->callback_id = string_at(query, "id");
 	telegram->language = language_of_words(string_at(message, "text"),
 	                                       language_of_tag(string_at(from, "language_code")));
-	telegram->message_id = integer_at(message, "message_id");
-	telegram->chat_id = integer_at(json_object_get(message, "chat"), "id");
-	/* A button on a message that is too old to be shown to us: answer in a chat with whoever pressed it. */
-	if (!telegram->message_id || !telegram->chat_id) {
-		telegram->message_id = 0;
-		telegram->chat_id = integer_at(from, "id");
-	}
+	telegram->user_id = integer_at(from, "id");
+	take_place(telegram, message);
+	telegram->shown = message;
+	/* Too old to be edited, a message comes without its contents and dated 0. */
+	const json_t *date = json_object_get(message, "date");
+	if (telegram->chat_id && !(json_is_integer(date) && !json_integer_value(date)))
+		telegram->message_id = integer_at(message, "message_id");
+	/* On no message at all, or on one that was sent inline: answer in a chat with whoever pressed it. */
+	if (!telegram->chat_id)
+		telegram->chat_id = telegram->user_id;
 	if (press_read(string_at(query, "data"), &telegram->press))
 		deal_find(&telegram->turn, &telegram->press, on_product);
 	else
@@ -333,7 +387,7 @@ static void take_message(struct telegram *telegram, const json_t *message)
 	bool start;
 	enum language spoken = language_of_tag(string_at(json_object_get(message, "from"), "language_code"));
 	struct text words = words_of(string_at(message, "text"), &start);
-	telegram->chat_id = integer_at(json_object_get(message, "chat"), "id");
+	take_place(telegram, message);
 	telegram->language = language_of_words(words, spoken);
 	if (!telegram->chat_id || !string_at(message, "text").data)
 		reply_nothing(telegram->turn.request); /* a picture, a member who joined */

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/metrics.h"
+#include "base/text.h"
 #include "channels/names.h"
 #include "http/auth.h"
 #include "store/reservation.h"
@@ -155,13 +156,15 @@ static enum lu_error stand(struct query *query, struct pg *pg)
 	                        &verdict->at_us);
 }
 
-static enum lu_error error_of_standing(const struct verdict *verdict)
+static enum lu_error error_of_standing(const struct operation *operation)
 {
+	const struct verdict *verdict = &operation->verdict;
 	if (!verdict->reservation)
 		return LU_UNKNOWN_RESERVATION;
+	const struct text holder = verdict->reservation->caller;
 	switch (reservation_state_at(verdict->reservation, verdict->at_us)) {
 	case RESERVATION_ACTIVE:
-		return LU_OK;
+		return operation->caller.data && holder.data && !text_equal(operation->caller, holder) ? LU_FORBIDDEN : LU_OK;
 	case RESERVATION_EXPIRED:
 		return LU_RESERVATION_EXPIRED;
 	default:
@@ -173,7 +176,7 @@ static void on_standing(struct ask *ask)
 {
 	struct turn *turn = CONTAINER(ask, struct turn, ask);
 	enum lu_error error = ask->query.error;
-	finish(turn, error ? error : error_of_standing(&turn->call.operation.verdict), (struct text){0});
+	finish(turn, error ? error : error_of_standing(&turn->call.operation), (struct text){0});
 }
 
 static void on_decided(struct call *call)

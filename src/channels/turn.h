@@ -52,7 +52,7 @@ struct operation *turn_operation(struct turn *turn, enum operation_kind kind);
 /* `key`: what makes a repeated message the same message; size 0: none.
  * The stored answer of a hold tells how it stood when it was made, and people ask about now. So if RESERVE turns out to be a
  * repetition, the hold is looked at: `error` is LU_OK only while it lives, and the verdict's reservation and at_us are those
- * of the look; else LU_RESERVATION_EXPIRED, or LU_RESERVATION_NOT_ACTIVE with the reservation's state telling how it ended. */
+ * of the look; LU_FORBIDDEN if it is held for another caller; else LU_RESERVATION_EXPIRED, or LU_RESERVATION_NOT_ACTIVE with the reservation's state telling how it ended. */
 void turn_operate(struct turn *turn, struct text key, void (*on_done)(struct turn *turn));
 
 #endif

@@ -37,13 +37,26 @@ static void type(int64_t chat, const char *language, const char *text)
 		200);
 }
 
-static void press(int64_t chat, const char *data)
+/* `message`: the members of the message that the button is on. */
+static void press_on(int64_t user, const char *message, const char *data)
 {
 	update(shop_text(
 			   "{\"update_id\":%lld,\"callback_query\":{\"id\":\"q1\",\"from\":{\"id\":%lld,\"language_code\":\"en\"},"
-			   "\"message\":{\"message_id\":5,\"chat\":{\"id\":%lld},\"text\":\"x\"},\"data\":\"%s\"}}",
-			   (long long)update_id++, (long long)chat, (long long)chat, data),
+			   "\"message\":{\"message_id\":5,%s},\"data\":\"%s\"}}",
+			   (long long)update_id++, (long long)user, message, data),
 	       200);
+}
+
+static void press_in(int64_t chat, int64_t user, const char *data)
+{
+	char message[100];
+	snprintf(message, sizeof message, "\"chat\":{\"id\":%lld},\"date\":1,\"text\":\"x\"", (long long)chat);
+	press_on(user, message, data);
+}
+
+static void press(int64_t chat, const char *data)
+{
+	press_in(chat, chat, data);
 }
 
 static const char *reply(const char *member)
@@ -160,11 +173,11 @@ static void the_same_press_holds_once(void **state)
 static void move_end(const char *sku, const char *when)
 {
 	shop_sql(
-		shop_text("WITH it AS (UPDATE lastunit.hold h SET expires_at = %s FROM lastunit.sku s"
-	              " WHERE s.id = h.sku_id AND s.code = '%s' RETURNING h.reservation_id, h.expires_at)"
-	              " UPDATE lastunit.reservation r SET expires_at = it.expires_at FROM it"
-	              " WHERE r.id = it.reservation_id",
-	              when, sku));
+		"WITH it AS (UPDATE lastunit.hold h SET expires_at = %s FROM lastunit.sku s"
+		" WHERE s.id = h.sku_id AND s.code = '%s' RETURNING h.reservation_id, h.expires_at)"
+		" UPDATE lastunit.reservation r SET expires_at = it.expires_at FROM it"
+		" WHERE r.id = it.reservation_id",
+		when, sku);
 }
 
 /* What it is called in the answers: `name`. */
@@ -286,6 +299,136 @@ static void only_telegram_may_speak(void **state)
 	shop_expect(NULL, "POST", "/channels/telegram", "X-Telegram-Bot-Api-Secret-Token: wrong\r\n", "{\"update_id\":1}",
 	            401);
 	shop_expect(shop.key_admin, "POST", "/channels/telegram", NULL, "{\"update_id\":1}", 401);
+}
+
+/* --- groups ----------------------------------------------------------------------------------------------------------- */
+
+#define GROUP (-1001)
+
+static void expect_nothing_but(const char *alert)
+{
+	assert_string_equal(reply("method"), "answerCallbackQuery");
+	assert_string_equal(reply("callback_query_id"), "q1");
+	expect_text(alert);
+}
+
+/* All see the same buttons; what is held is held for one of them. */
+static void in_a_group_a_hold_is_its_holders(void **state)
+{
+	static const char another[] = "This one is held for somebody else.";
+	char hold[65], buy[65], release[65];
+	stock("TG-GROUP", 1, "Beryl tankard", "Берилловая кружка");
+	type(GROUP, "en", "beryl tankard");
+	button(0, 0, hold);
+	press_in(GROUP, 7, hold);
+	expect_text("1 piece held for you until ");
+	button(0, 0, buy);
+	button(0, 1, release);
+	press_in(GROUP, 8, hold);
+	expect_nothing_but(another);
+	press_in(GROUP, 8, buy);
+	expect_nothing_but(another);
+	press_in(GROUP, 8, release);
+	expect_nothing_but(another);
+	press_in(8, 8, buy); /* carried elsewhere, by a client that can */
+	expect_nothing_but(another);
+	shop_expect_row("TG-GROUP", 1, 1);
+	press_in(GROUP, 7, release);
+	expect_text("Released.");
+	type(GROUP, "en", "beryl tankard");
+	button(0, 0, hold);
+	press_in(GROUP, 8, hold);
+	button(0, 0, buy);
+	press_in(GROUP, 8, buy);
+	expect_text("1 piece bought");
+	shop_expect_row("TG-GROUP", 0, 0);
+}
+
+static void in_a_group_each_has_a_share_of_his_own(void **state)
+{
+	char hold[65];
+	stock("TG-SHARE", 60, "Garnet spoon", "Гранатовая ложка");
+	for (int i = 0; i <= 20; i++) {
+		type(GROUP, "en", "garnet spoon");
+		button(0, 0, hold);
+		press_in(GROUP, 9, hold);
+	}
+	expect_nothing_but("You hold as much as you may");
+	press_in(GROUP, 10, hold);
+	expect_text("1 piece held for you until ");
+	shop_expect_row("TG-SHARE", 60, 21);
+}
+
+/* --- what Telegram would refuse --------------------------------------------------------------------------------------- */
+
+/* A message that is too old to be edited comes without its contents, dated 0. */
+static void a_message_that_cannot_be_edited_is_answered_by_another(void **state)
+{
+	char check[65];
+	stock("TG-OLD", 0, "Jasper trivet", "Яшмовая подставка");
+	type(7, "en", "jasper trivet");
+	button(0, 0, check);
+	press_on(7, "\"chat\":{\"id\":-1002},\"date\":0", check);
+	assert_string_equal(reply("method"), "sendMessage");
+	assert_int_equal(answer_int(&shop_answer, "chat_id"), -1002);
+	assert_null(answer_at(&shop_answer, "message_id"));
+	expect_text("Jasper trivet: sold out.");
+}
+
+/* At most 4096 UTF-16 code units, and a button that can be read. */
+static void long_titles_are_told_short(void **state)
+{
+	char title[961] = "Periwinkle";
+	for (size_t i = strlen(title); i + 4 < sizeof title; i += 4)
+		strcat(title, "\xf0\x9f\xab\x96"); /* a teapot: two units */
+	for (int i = 0; i < 5; i++)
+		stock(shop_text("TG-LONG-%d", i), 3, title, title);
+	type(7, "en", "periwinkle");
+	for (int row = 0; row < 5; row++) {
+		const char *label = reply(shop_text("reply_markup.inline_keyboard.%d.0.text", row));
+		assert_in_range(strlen(label), 20, 4 * 30 + 3);
+		assert_non_null(strstr(label, "\xf0\x9f\xab\x96\xe2\x80\xa6"));
+	}
+	assert_in_range(strlen(reply("text")), 1000, 4096);
+	expect_text("\xf0\x9f\xab\x96\xe2\x80\xa6: 3 pieces available.");
+}
+
+/* Telegram refuses an edit that changes nothing, and the button turns for ever. */
+static void a_look_that_finds_nothing_new_says_so(void **state)
+{
+	char check[65], message[1000];
+	stock("TG-SAME", 0, "Lapis saucepan", "Лазуритовый ковш");
+	type(7, "en", "lapis saucepan");
+	button(0, 0, check);
+	char *keyboard = json_dumps(answer_at(&shop_answer, "reply_markup"), 0);
+	snprintf(message, sizeof message, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"%s\",\"reply_markup\":%s",
+	         reply("text"), keyboard);
+	press_on(7, message, check);
+	expect_nothing_but("Nothing has changed.");
+	snprintf(message, sizeof message, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"It was there.\",\"reply_markup\":%s",
+	         keyboard);
+	press_on(7, message, check);
+	assert_string_equal(reply("method"), "editMessageText");
+	snprintf(message, sizeof message, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"%s\"", "Lapis saucepan: sold out.");
+	press_on(7, message, check); /* the button is new */
+	assert_string_equal(reply("method"), "editMessageText");
+	free(keyboard);
+}
+
+static void a_topic_is_answered_in_the_topic(void **state)
+{
+	update(
+		"{\"update_id\":2,\"message\":{\"message_id\":1,\"from\":{\"id\":7,\"language_code\":\"en\"},\"chat\":{"
+		"\"id\":-1003,\"is_forum\":true},\"message_thread_id\":44,\"is_topic_message\":true,\"date\":1,"
+		"\"text\":\"/start\"}}",
+		200);
+	assert_int_equal(answer_int(&shop_answer, "message_thread_id"), 44);
+	/* A thread of replies has a number, too, and is no topic. */
+	update(
+		"{\"update_id\":3,\"message\":{\"message_id\":1,\"from\":{\"id\":7,\"language_code\":\"en\"},\"chat\":{"
+		"\"id\":-1003},\"message_thread_id\":44,\"date\":1,\"text\":\"/start\"}}",
+		200);
+	assert_null(answer_at(&shop_answer, "message_thread_id"));
 }
 
 /* Twenty chats, ten units, all at once. */
@@ -423,6 +566,12 @@ int main(void)
 		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
 		cmocka_unit_test(only_telegram_may_speak),
+		cmocka_unit_test_teardown(in_a_group_a_hold_is_its_holders, shop_audit),
+		cmocka_unit_test_teardown(in_a_group_each_has_a_share_of_his_own, shop_audit),
+		cmocka_unit_test(a_message_that_cannot_be_edited_is_answered_by_another),
+		cmocka_unit_test(long_titles_are_told_short),
+		cmocka_unit_test(a_look_that_finds_nothing_new_says_so),
+		cmocka_unit_test(a_topic_is_answered_in_the_topic),
 		cmocka_unit_test_teardown(twenty_chats_hold_ten_units, shop_audit),
 		cmocka_unit_test(presses_ask_for_no_name_that_a_look_has_told),
 		cmocka_unit_test(a_new_title_is_told_by_each_look_and_after_it),
