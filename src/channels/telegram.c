@@ -281,9 +281,18 @@ static void reply_held(struct telegram *telegram, struct text text)
 	message_send(telegram, &w);
 }
 
+static void on_product(struct turn *turn);
+
 static void on_dealt(struct turn *turn)
 {
 	struct telegram *telegram = (struct telegram *)turn;
+	const struct verdict *verdict = &turn->call.operation.verdict;
+	/* Refused when it was first made: what was short then says nothing of now. */
+	if (verdict->replayed && verdict->error) {
+		telegram->press.action = PRESS_CHECK;
+		deal_find(turn, &telegram->press, on_product);
+		return;
+	}
 	struct phrase_words words = {.title = title_of(telegram, &telegram->product)};
 	enum phrase phrase = deal_phrase(turn, telegram->press.action, &words);
 	/* Its buttons are as good as before: in an alert, and the message stays. */

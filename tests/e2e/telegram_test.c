@@ -219,6 +219,27 @@ static void the_same_press_is_told_how_the_hold_stands_now(void **state)
 	shop_expect_row("TG-AGAIN", 2, 0);
 }
 
+static void a_refused_press_made_again_is_told_what_is_left_now(void **state)
+{
+	char refused[65], hold[65], release[65];
+	stock("TG-REFUSED", 1, "Ochre skillet", "Охристая сковорода");
+	type(8, "en", "ochre skillet");
+	button(0, 0, refused);
+	type(7, "en", "ochre skillet");
+	button(0, 0, hold);
+	press(7, hold);
+	button(0, 1, release);
+	press(8, refused);
+	expect_text("held by another buyer until ");
+	press(7, release);
+	press(8, refused);
+	expect_text("Ochre skillet: 1 piece available.");
+	shop_expect_row("TG-REFUSED", 1, 0);
+	button(0, 0, hold);
+	press(8, hold);
+	expect_text("1 piece held for you until ");
+}
+
 /* It may be anybody's by now. */
 static void what_had_ended_is_not_put_back_on_sale(void **state)
 {
@@ -562,6 +583,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_hold_is_bought_by_its_buttons, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_is_told_how_the_hold_stands_now, shop_audit),
+		cmocka_unit_test_teardown(a_refused_press_made_again_is_told_what_is_left_now, shop_audit),
 		cmocka_unit_test_teardown(what_had_ended_is_not_put_back_on_sale, shop_audit),
 		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
