@@ -133,8 +133,7 @@ struct verdict {
 };
 
 /* Where the time went, in ns: the wait for a writer, attempts that came to nothing included, then the steps of the batch
- * that answered it, shared by all its operations. `write`: sending the rows; `intend`: what Redis took from then on; `commit`:
- * what PostgreSQL took beyond that. 0: not reached. */
+ * that answered it, shared by all its operations. `intend` is what Redis took beside the write. 0: not reached. */
 struct operation_timing {
 	int64_t queue, lock, decide, write, intend, commit, publish;
 };

@@ -340,7 +340,8 @@ enum cell_reply cell_run(struct redis *redis, struct cell_call call, size_t coun
 	return kind;
 }
 
-/* The fence, as in lua/guard.lua but for the run_id (lua/README.md, "Why does `read` not look at the run_id?"). */
+/* The fence, as in lua/guard.lua but for the run_id, and that a replica is never the one that is meant (lua/README.md, "Why
+ * does `read` not look at the run_id?"). */
 static bool guard_holds(const redisReply *guard, const redisReply *info)
 {
 	if (guard->type != REDIS_REPLY_STRING || (size_t)guard->len <= GUARD_BYTES_MIN)
@@ -348,7 +349,7 @@ static bool guard_holds(const redisReply *guard, const redisReply *info)
 	struct text all = {info->str, (size_t)info->len};
 	struct text role = {guard->str + IDENTITY_BYTES + 1, (size_t)guard->len - GUARD_BYTES_MIN};
 	struct text history = {role.data + role.size + 1, IDENTITY_BYTES};
-	return text_equal(redis_info_value(all, "role"), role) &&
+	return text_equal(role, TEXT("master")) && text_equal(redis_info_value(all, "role"), role) &&
 	       text_equal(redis_info_value(all, "master_replid"), history);
 }
 

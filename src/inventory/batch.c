@@ -5,8 +5,8 @@
  *   3 lock      SKUs in id order · then, in later statements with snapshots of     │ one round trip
  *               their own: objects, stored answers, the clock                      ┘
  *   4 decide    pure; may ask for due holds (another round trip) or for more locks (run again)
- *   5 write     keys first, then rows ‖ intend in Redis meanwhile                  ┐ one pipeline:
- *   6 COMMIT    only if both succeeded                                             ┘ a failed write lets no COMMIT run
+ *   5 write     keys first, then rows, in one pipeline ‖ intend in Redis meanwhile
+ *   6 COMMIT    only if both succeeded
  *   7 publish   the new values, then answer
  *
  * Failure modes: every failure before COMMIT rolls back and changes nothing (I1). Redis not to be had: ROLLBACK, the
@@ -288,51 +288,33 @@ static void free_claims(struct attempt *a)
 	queue_finish(a->writer->all->queue, a->writer->index);
 }
 
-/* Step 6. COMMIT follows the writes while they are at work, and PostgreSQL does not run it if one of them fails. */
-static enum outcome commit(struct attempt *a)
-{
-	pg_pipe_add_commit(a->pg);
-	enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
-	if (!error)
-		error = take_writes(a);
-	bool unknown;
-	enum lu_error end = pg_pipe_take_commit(a->pg, a->deadline_ns, &unknown);
-	if ((error || end) && !unknown)
-		return attempt_back_out(a, a->key_busy ? key_busy(a) : attempt_outcome(a->pg));
-	if (error || end) {
-		pg_close(a->pg);
-		return OUTCOME_UNKNOWN;
-	}
-	free_claims(a);
-	SYNC_POINT("committed");
-	a->timing.commit = lap(a);
-	atomic_store(&a->writer->all->abandoned, 0); /* PostgreSQL commits */
-	metric_add(METRIC_BATCHES, 1);
-	return OUTCOME_ANSWERED;
-}
-
-/* Steps 5 and 6: PostgreSQL begins with the writes while Redis is asked to mark. */
+/* Steps 5 and 6. */
 static enum outcome write_and_commit(struct attempt *a, const struct marks *marks)
 {
 	const struct decision *d = &a->decision;
 	bool anything = d->answer_count || d->changed_count || d->insert_count || d->describe_count ||
 	                d->new_reservation_count || d->reservation_change_count || d->new_checkout_count ||
 	                d->changed_checkout_count || d->new_order_count || d->changed_order_count || d->entry_count;
-	bool marking = a->redis && marks->count;
 	int64_t intend_deadline = redis_deadline(a);
 	enum cell_reply intent = CELL_OK;
-	if (marking)
+	if (a->redis && marks->count)
 		intent = coherence_intend_send(&a->coherence, a->arena, marks->skus, marks->versions, marks->count,
 		                               intend_deadline);
+	int64_t sending = lap(a);
 	if (anything && intent == CELL_OK) {
 		send_writes(a);
-		if (pg_pipe_start(a->pg, a->deadline_ns))
-			return attempt_back_out(a, attempt_outcome(a->pg));
+		enum lu_error error = pg_pipe_send(a->pg, a->deadline_ns);
+		if (!error)
+			error = take_writes(a);
+		enum lu_error end = pg_pipe_end(a->pg, a->deadline_ns);
+		if (error || end)
+			return attempt_back_out(a, a->key_busy ? key_busy(a) : attempt_outcome(a->pg));
 	}
 	a->timing.write = lap(a);
-	if (marking && intent == CELL_OK)
+	if (a->redis && marks->count && intent == CELL_OK)
 		intent = coherence_intend_take(&a->coherence, intend_deadline);
-	a->timing.intend = marking ? lap(a) : 0;
+	int64_t waiting = lap(a);
+	a->timing.intend = a->redis && marks->count ? sending + waiting : 0;
 	if (intent != CELL_OK) {
 		attempt_back_out(a, OUTCOME_AGAIN);
 		return attempt_close_epoch(a, intent == CELL_FENCED ? "intend was fenced" : "intend failed") ? OUTCOME_RECONNECT
@@ -343,7 +325,20 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		return OUTCOME_ANSWERED;
 	}
 	SYNC_POINT("intended");
-	return commit(a);
+	bool sent = false;
+	if (pg_commit(a->pg, a->deadline_ns, &sent)) {
+		enum outcome outcome = attempt_outcome(a->pg);
+		if (!sent)
+			return attempt_back_out(a, outcome);
+		pg_close(a->pg);
+		return OUTCOME_UNKNOWN;
+	}
+	free_claims(a);
+	SYNC_POINT("committed");
+	a->timing.commit = lap(a);
+	atomic_store(&a->writer->all->abandoned, 0); /* PostgreSQL commits */
+	metric_add(METRIC_BATCHES, 1);
+	return OUTCOME_ANSWERED;
 }
 
 /* --- 7 publish, answer ------------------------------------------------------------------------------------------------ */

@@ -239,8 +239,7 @@ enum lu_error weakness_look_redis(struct weaknesses *list, struct redis *redis, 
 	struct text info = {reply->str, (size_t)reply->len};
 	if (!text_equal(redis_info_value(info, "role"), TEXT("master")))
 		weakness_add(list, "redis_is_a_replica", "",
-		             "this Redis is a replica and takes no writes: no epoch can be opened on it, every read comes from"
-		             " PostgreSQL");
+		             "this Redis is a replica: no epoch is opened on it, every read comes from PostgreSQL");
 	judge_memory(list, info);
 	judge_persistence(list, info);
 	return LU_OK;

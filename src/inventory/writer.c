@@ -160,6 +160,7 @@ static void batch_run(struct batch *b)
 			refuse_all(b, LU_DATABASE_UNAVAILABLE);
 			break;
 		}
+		bool finds_out = any_outcome_unknown(b);
 		enum outcome outcome = OUTCOME_BLOCKED;
 		if (b->lock == LOCK_PATIENT && (outcome = batch_wait_for_stranger(b, deadline_ns)) == OUTCOME_ANSWERED)
 			b->lock = LOCK_WAIT;
@@ -169,6 +170,8 @@ static void batch_run(struct batch *b)
 			outcome = OUTCOME_RETRY;
 		switch (outcome) {
 		case OUTCOME_ANSWERED:
+			if (finds_out)
+				atomic_store(&all->abandoned, 0); /* that session has ended, one way or the other */
 			break;
 		case OUTCOME_AGAIN:
 			metric_add(METRIC_BATCH_RETRIES, 1);

@@ -6,9 +6,11 @@
  */
 #include "store/lines.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "store/pg_internal.h"
 
 struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t line_count)
 {
@@ -58,6 +60,18 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 		};
 	*ret_lines = lines;
 	return count;
+}
+
+enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t count)
+{
+	PGresult *result;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &result);
+	if (error)
+		return error;
+	bool all = strtoull(PQcmdTuples(result), NULL, 10) == count;
+	PQclear(result);
+	return all ? LU_OK
+	           : pg_fail(pg, PG_VIOLATION, "", "a row that was locked did not change: a trigger of somebody's?");
 }
 
 enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns)

@@ -4,7 +4,7 @@
  * own behind those locks, and writes each new version in one statement for all.
  * Failure modes: two transactions that make the same number: the second INSERT waits for the first and fails by 23505, and
  * its batch runs again and finds the row. A number that is made while another's row is waited for is read, but was not
- * locked: the batch runs again (PG_RETRY). A change of other than the locked rows is a bug: CHECKed.
+ * locked: the batch runs again (PG_RETRY). A change of other than the locked rows is an error.
  * How the statements stay index scans: sku.c.
  */
 #include "store/order.h"
@@ -235,13 +235,7 @@ void order_change_send(struct pg *pg, struct arena *arena, struct order *const *
 
 enum lu_error order_change_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	PGresult *r;
-	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
-	if (error)
-		return error;
-	CHECK(strtoull(PQcmdTuples(r), NULL, 10) == count);
-	PQclear(r);
-	return LU_OK;
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */

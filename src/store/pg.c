@@ -86,12 +86,19 @@ enum lu_error pg_fail(struct pg *pg, enum pg_class class, const char *sqlstate, 
 	return pg_error_meaning(class);
 }
 
+/* FATAL and PANIC, whatever their SQLSTATE: the server's last word, and none on what it has done. */
+static bool ends_session(const PGresult *result)
+{
+	const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
+	return severity && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
 enum lu_error pg_fail_result(struct pg *pg, const PGresult *result)
 {
 	const char *sqlstate = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
 	if (!sqlstate) /* made up by libpq: the connection is lost */
 		return pg_fail(pg, PG_CONNECTION, "", pg->conn ? PQerrorMessage(pg->conn) : "the connection is closed");
-	enum lu_error error = pg_fail(pg, class_of(sqlstate), sqlstate,
+	enum lu_error error = pg_fail(pg, ends_session(result) ? PG_CONNECTION : class_of(sqlstate), sqlstate,
 	                              PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
 	copy_line(pg->error.constraint, sizeof pg->error.constraint, PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME));
 	return error;
@@ -285,35 +292,29 @@ enum lu_error pg_command(struct pg *pg, const char *sql, int64_t deadline_ns)
 	return pg_simple(pg, sql, deadline_ns, NULL, tag);
 }
 
-enum lu_error pg_committed(struct pg *pg, enum lu_error error, const char *tag, bool *ret_unknown)
+enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_sent)
 {
-	*ret_unknown = false;
+	char tag[64];
+	*ret_sent = false;
+	if (!pg_connected(pg))
+		return pg_fail(pg, PG_CONNECTION, "", "the connection is closed");
+	pg->warned = false;
+	enum lu_error error = pg_simple(pg, "COMMIT", deadline_ns, NULL, tag);
 	if (error) {
 		/* An ordinary error is the server's word that nothing was done. A lost connection, a FATAL of a dying server or
 		 * our own deadline says nothing. */
-		*ret_unknown = pg->error.class == PG_CONNECTION || pg->error.class == PG_DEADLINE;
+		*ret_sent = pg->error.class == PG_CONNECTION || pg->error.class == PG_DEADLINE;
 		return error;
 	}
 	if (strcmp(tag, "COMMIT") != 0)
 		return pg_fail(pg, PG_VIOLATION, "25P02", "COMMIT of a failed transaction: rolled back");
 	if (pg->warned) {
 		/* 01000: the wait for a standby was cancelled, so it is durable here only. 25P01: there was no transaction. */
-		*ret_unknown = true;
+		*ret_sent = true;
 		error = pg_fail(pg, PG_CONNECTION, "01000", "COMMIT came with a warning");
 		pg_close(pg);
 	}
 	return error;
-}
-
-enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_unknown)
-{
-	char tag[64];
-	*ret_unknown = false;
-	if (!pg_connected(pg))
-		return pg_fail(pg, PG_CONNECTION, "", "the connection is closed");
-	pg->warned = false;
-	enum lu_error error = pg_simple(pg, "COMMIT", deadline_ns, NULL, tag);
-	return pg_committed(pg, error, tag, ret_unknown);
 }
 
 void pg_rollback(struct pg *pg, int64_t deadline_ns)

@@ -92,7 +92,7 @@ void pg_add_byteas(struct pg_params *p, const struct text *first, size_t stride,
 /* --- statements ----------------------------------------------------------------------------------------------------
  * A statement is static data; it is prepared on first use on each connection, in the same pipeline. */
 struct pg_statement {
-	const char *name; /* unique; "": prepared for this one time */
+	const char *name; /* unique */
 	const char *sql;
 };
 
@@ -101,9 +101,9 @@ enum lu_error pg_query(struct pg *pg, const struct pg_statement *statement, cons
                        int64_t deadline_ns, PGresult **ret_result) LU_MUST_CHECK;
 /* A utility command without parameters (BEGIN, SET …). */
 enum lu_error pg_command(struct pg *pg, const char *sql, int64_t deadline_ns) LU_MUST_CHECK;
-/* COMMIT as its own call: LU_OK only for the command tag COMMIT without a warning. On failure *ret_unknown says whether
- * the server may have done it all the same. */
-enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_unknown) LU_MUST_CHECK;
+/* COMMIT as its own call: LU_OK only for the command tag COMMIT without a warning. On failure *ret_sent says whether
+ * the server may have got it: then the outcome is unknown. */
+enum lu_error pg_commit(struct pg *pg, int64_t deadline_ns, bool *ret_sent) LU_MUST_CHECK;
 /* ROLLBACK if in a transaction; closes the connection if that fails. */
 void pg_rollback(struct pg *pg, int64_t deadline_ns);
 
@@ -112,13 +112,6 @@ void pg_rollback(struct pg *pg, int64_t deadline_ns);
  * the connection either usable or closed. BEGIN may be the first: then failures leave a transaction to roll back. */
 void pg_pipe_add(struct pg *pg, const struct pg_statement *statement, const struct pg_params *params /* or NULL */);
 enum lu_error pg_pipe_send(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
-/* Before pg_pipe_send: what was added so far goes out, and the server begins with it. Its answers come after the send. */
-enum lu_error pg_pipe_start(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
-/* COMMIT as the last statement of a pipeline, sent while those before it may still be at work: if one of them fails it is
- * not run. Taken last, it ends the pipeline; what it returns is as of pg_commit(), and from pg_pipe_send() on whatever
- * fails by PG_CONNECTION or PG_DEADLINE leaves the outcome unknown. */
-void pg_pipe_add_commit(struct pg *pg);
-enum lu_error pg_pipe_take_commit(struct pg *pg, int64_t deadline_ns, bool *ret_unknown) LU_MUST_CHECK;
 enum lu_error pg_pipe_take(struct pg *pg, int64_t deadline_ns, PGresult **ret_result) LU_MUST_CHECK;
 enum lu_error pg_pipe_end(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 

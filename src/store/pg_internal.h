@@ -46,8 +46,6 @@ enum lu_error pg_flush(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Simple query protocol; the last result with rows goes to ret_result (may be NULL), `tag` gets the last command tag. */
 enum lu_error pg_simple(struct pg *pg, const char *sql, int64_t deadline_ns, PGresult **ret_result, char tag[64])
 	LU_MUST_CHECK;
-/* What the answer to a COMMIT means: `error` of taking it, else its command tag. As pg_commit(). */
-enum lu_error pg_committed(struct pg *pg, enum lu_error error, const char *tag, bool *ret_unknown) LU_MUST_CHECK;
 void pg_on_notice(void *context, const PGresult *notice);
 
 #endif

@@ -2,12 +2,11 @@
  *
  * Happy path: pg_pipe_add puts statements (and, on first use, their Parse) into libpq's buffer; pg_pipe_send adds the
  * Sync and flushes, taking in answers meanwhile; pg_pipe_take hands them out in order; pg_pipe_end reads to the Sync
- * and leaves pipeline mode. pg_pipe_start flushes without the Sync: the server begins, and more may be added.
+ * and leaves pipeline mode.
  * Failure modes: at the first error the rest is read up to the Sync at once, the Parses that did not run are forgotten,
  * and every further take repeats that error. Outside a transaction the commit happens at the Sync, so an error can
  * come behind the last answer: only pg_pipe_end's LU_OK means done.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,11 +91,10 @@ void pg_pipe_add(struct pg *pg, const struct pg_statement *statement, const stru
 	CHECK(!pg->synced);
 	if (!open_pipe(pg))
 		return;
-	bool once = !statement->name[0], prepares = once || !is_prepared(pg, statement), sent = true;
+	bool prepares = !is_prepared(pg, statement), sent = true;
 	push_item(pg, (struct pg_pipe_item){statement, prepares});
 	if (prepares) {
-		if (!once)
-			remember(pg, statement);
+		remember(pg, statement);
 		sent = PQsendPrepare(pg->conn, statement->name, statement->sql, params->count, params->types);
 	}
 	sent = sent &&
@@ -105,14 +103,6 @@ void pg_pipe_add(struct pg *pg, const struct pg_statement *statement, const stru
 		(void)pg_fail_result(pg, NULL);
 		(void)fail_pipe(pg);
 	}
-}
-
-enum lu_error pg_pipe_start(struct pg *pg, int64_t deadline_ns)
-{
-	CHECK(!pg->synced);
-	if (!open_pipe(pg))
-		return fail_pipe(pg);
-	return pg_flush(pg, deadline_ns) ? fail_pipe(pg) : LU_OK;
 }
 
 enum lu_error pg_pipe_send(struct pg *pg, int64_t deadline_ns)
@@ -265,29 +255,6 @@ enum lu_error pg_pipe_end(struct pg *pg, int64_t deadline_ns)
 	enum lu_error error = finish(pg, deadline_ns);
 	pg->pipe_open = pg->pipe_failed = false;
 	return error;
-}
-
-/* Prepared anew each time: whoever reads the wire, or pg_stat_activity, finds COMMIT there as itself. */
-static const struct pg_statement commit = {"", "COMMIT"};
-
-void pg_pipe_add_commit(struct pg *pg)
-{
-	pg_pipe_add(pg, &commit, NULL);
-}
-
-enum lu_error pg_pipe_take_commit(struct pg *pg, int64_t deadline_ns, bool *ret_unknown)
-{
-	/* Only its own warnings count. Those of statements before it were read with their answers, and its own come behind the
-	 * answer to its Parse, which libpq does not pass before it is asked for it. */
-	pg->warned = false;
-	PGresult *result = NULL;
-	enum lu_error error = pg_pipe_take(pg, deadline_ns, &result), end;
-	char tag[64] = "";
-	if (!error)
-		snprintf(tag, sizeof tag, "%s", PQcmdStatus(result));
-	pg_clear(&result);
-	end = pg_pipe_end(pg, deadline_ns);
-	return pg_committed(pg, error ? error : end, tag, ret_unknown);
 }
 
 enum lu_error pg_query(struct pg *pg, const struct pg_statement *statement, const struct pg_params *params,

@@ -1,7 +1,7 @@
 /* SKU rows: locked, read, changed, described. Creation is in sku_insert.c.
  *
  * Happy path: one statement for any number of rows, parameters as arrays. Failure modes: those of pg.h; a row count
- * that is not what was locked is a bug and CHECKed.
+ * that is not what was locked is an error: a trigger of somebody's may be at work.
  *
  * Every statement here must stay an index scan although its plan is made once, perhaps while the table was empty. So
  * each looks one table up by `= ANY($1)`, or by a LATERAL sub-select fenced with OFFSET 0: both leave the planner one
@@ -136,13 +136,7 @@ void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku
 
 enum lu_error sku_update_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	PGresult *r;
-	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
-	if (error)
-		return error;
-	CHECK(strtoull(PQcmdTuples(r), NULL, 10) == count);
-	PQclear(r);
-	return LU_OK;
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */

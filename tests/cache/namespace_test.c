@@ -172,6 +172,11 @@ static void a_replica_can_be_opened_by_nobody(void **state)
 	assert_int_equal(cell_redis_identity(redis, FAR, identity), LU_OK);
 	assert_non_null(strstr(identity, " slave "));
 	assert_int_equal(cell_guard_set(redis, TEXT("lu:replica"), identity, FAR), LU_CACHE_UNAVAILABLE);
+	/* Nor where one may write: started again from an old dump, its history is still its primary's. */
+	order("CONFIG SET replica-read-only no");
+	assert_int_equal(cell_guard_set(redis, TEXT("lu:replica"), identity, FAR), LU_OK);
+	assert_int_equal(cell_probe(redis, TEXT("lu:replica"), FAR), LU_CACHE_UNAVAILABLE);
+	order("CONFIG SET replica-read-only yes");
 	order("REPLICAOF NO ONE");
 }
 

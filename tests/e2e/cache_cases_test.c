@@ -116,7 +116,7 @@ static void b32_nothing_is_filled_between_the_mark_and_the_commit(void **state)
 	struct errand sale;
 	create("B32", 10);
 	const char *cart = shop_cart("B32=1");
-	proxy_when_commit(&detour.postgres, PROXY_HOLD);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
 	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.postgres, 1);
 	char *cell = shop_cell("B32");
@@ -143,7 +143,7 @@ static void b34_what_was_rolled_back_was_never_seen(void **state)
 	hits_say("B34-B", 3, 0);
 	/* The connection breaks before COMMIT: rolled back, and run again. */
 	const char *cart = shop_cart("B34-A=1 B34-B=3");
-	proxy_when_commit(&detour.postgres, PROXY_CUT_BEFORE);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_CUT_BEFORE);
 	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", cart);
 	assert_int_equal(errand_end(&sale), 201);
 	answer_done(&sale.answer);
@@ -265,7 +265,7 @@ static void b38_an_emptied_redis_permits_nothing(void **state)
 	hits_say("B38-FLUSH", MARKED - 1, 0);
 	/* Emptied between the mark and the publish. */
 	const char *cart = shop_cart("B38-FLUSH=1");
-	proxy_when_commit(&detour.postgres, PROXY_HOLD);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
 	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.postgres, 2);
 	free(shop_redis("FLUSHALL"));

@@ -113,7 +113,7 @@ static void b47_a_dead_owners_key_has_his_effect_or_ours_never_both(void **state
 	struct errand sale;
 	service_create_sku(&shop, "B47-DEAD", 10);
 	const char *body = shop_text("%s", checkout("b47-dead", "B47-DEAD", 1));
-	proxy_when_commit(&detour.postgres, PROXY_HOLD);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
 	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", body);
 	proxy_wait_matches(&detour.postgres, 1);
 	detour_kill(&detour);
@@ -256,7 +256,7 @@ static void lose_commit(const char *sku, enum proxy_action action, bool terminat
 	service_create_sku(&shop, sku, 10);
 	const char *body = shop_text("%s", checkout(service_new_key(), sku, 1));
 	unsigned matches = detour.postgres.matches;
-	proxy_when_commit(&detour.postgres, action);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", action);
 	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", body);
 	proxy_wait_matches(&detour.postgres, matches + 1);
 	if (terminate) {

@@ -190,7 +190,8 @@ static void commit_lost(enum proxy_action how, unsigned expected_unknown)
 	make_sku(&h, "A", 10);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
 	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
-	proxy_when_commit(&h.pg_proxy, how);
+	/* With one writer everything is prepared by now: COMMIT travels as text only as itself ("READ COMMITTED" is past). */
+	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", how);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "once"), LU_OK);
 	proxy_wait_matches(&h.pg_proxy, 1);
 	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, expected_unknown);
@@ -229,13 +230,63 @@ static void I4_a_session_ended_inside_commit_sells_once(void **state)
 	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "9");
 }
 
+/* The server dies of something else, as of a disk that does not take the COMMIT: it says PANIC, and that is no word on what
+ * it has done. */
+static void I4_a_fatal_error_inside_commit_is_not_a_refusal(void **state)
+{
+	make_sku(&h, "A", 10);
+	sql(&h, STOP_AT_COMMIT);
+	struct pg *other = stranger(&h);
+	tell(other, "SELECT pg_advisory_lock(77)");
+	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", "once");
+	wait_sql(&h, WAITING_AT_COMMIT, "t");
+	proxy_replace(&h.pg_proxy, PROXY_TO_CLIENT, "57P01", "58030");
+	sql(&h,
+	    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
+	proxy_wait_matches(&h.pg_proxy, 1);
+	tell(other, "SELECT pg_advisory_unlock(77)");
+	assert_int_equal(await(cart)->error, LU_OK);
+	forget(cart), pg_free(other);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "9");
+}
+
+/* Each sale is unknown until its key tells; that it does tell is what counts, not how many there were. */
+static void I4_commits_that_always_warn_stop_no_sale(void **state)
+{
+	make_sku(&h, "A", 100);
+	sql(&h,
+	    "CREATE FUNCTION public.warn() RETURNS trigger LANGUAGE plpgsql AS"
+	    " $$BEGIN RAISE WARNING 'at COMMIT'; RETURN NULL; END$$;"
+	    "CREATE CONSTRAINT TRIGGER warns AFTER INSERT ON lastunit.ledger DEFERRABLE INITIALLY DEFERRED"
+	    " FOR EACH ROW EXECUTE FUNCTION public.warn()");
+	for (int i = 0; i < 12; i++)
+		assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "88");
+}
+
+/* Somebody's trigger keeps one row from changing: that cart fails, its neighbours do not, nor does the process. */
+static void I1_a_row_that_will_not_change_fails_its_cart_only(void **state)
+{
+	make_sku(&h, "A", 10);
+	make_sku(&h, "B", 10);
+	sql(&h,
+	    "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;"
+	    "CREATE TRIGGER keeps BEFORE UPDATE ON lastunit.sku FOR EACH ROW WHEN (OLD.code = 'A')"
+	    " EXECUTE FUNCTION public.keep()");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_INTERNAL);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B2", NULL), LU_OK);
+	assert_string_equal(sql(&h, "SELECT string_agg(on_hand::text, ' ' ORDER BY code) FROM lastunit.sku"), "10 8");
+	sql(&h, "DROP TRIGGER keeps ON lastunit.sku");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_OK);
+}
+
 /* A commit, a release and an extend carry no key: their reservation's state tells what happened. */
 static void I4_a_lost_commit_of_a_reservation_is_found_by_its_state(void **state)
 {
 	make_sku(&h, "A", 10);
 	struct uuid id = hold_for(&h, "A4", 600);
 	int64_t unknown = metric_get(METRIC_OUTCOME_UNKNOWN);
-	proxy_when_commit(&h.pg_proxy, PROXY_CUT_AFTER_ANSWER);
+	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", PROXY_CUT_AFTER_ANSWER);
 	assert_int_equal(run_by_id(&h, OPERATION_COMMIT, id), LU_OK);
 	proxy_wait_matches(&h.pg_proxy, 1);
 	assert_int_equal(metric_get(METRIC_OUTCOME_UNKNOWN) - unknown, 1);
@@ -843,6 +894,9 @@ static const struct CMUnitTest tests[] = {
 	ONE_WRITER(I4_a_commit_cut_off_before_the_server_sells_once),
 	ONE_WRITER(I4_a_commit_whose_answer_is_lost_sells_once),
 	HOUSE_TEST(I4_a_session_ended_inside_commit_sells_once),
+	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
+	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
+	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
 	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
 	HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),
 	HOUSE_TEST(I5_without_redis_the_epoch_is_closed_before_the_sale_commits),

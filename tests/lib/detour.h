@@ -2,7 +2,7 @@
  * of it can be cut off, held, or lose its answer while the shop's first instance goes on.
  *
  *	detour_open(&detour);
- *	proxy_when_commit(&detour.postgres, PROXY_HOLD);
+ *	proxy_when(&detour.postgres, PROXY_TO_SERVER, "COMMIT", PROXY_HOLD);
  *	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", shop_cart("A=1"));
  *	proxy_wait_matches(&detour.postgres, 1);
  *	… the sale stands before its COMMIT …

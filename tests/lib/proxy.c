@@ -72,12 +72,12 @@ static bool write_all(int fd, const char *bytes, long size)
 }
 
 /* Applies the rule to a chunk on its way `to` one side. Returns false when the pair is to be closed. */
-static bool pass(struct proxy *p, struct proxy_pair *pair, enum proxy_direction to, const char *bytes, long size)
+static bool pass(struct proxy *p, struct proxy_pair *pair, enum proxy_direction to, char *bytes, long size)
 {
 	int fd = pair->fd[to == PROXY_TO_SERVER ? 1 : 0];
 	if (pair->state == PAIR_DROP_ANSWER)
 		return to == PROXY_TO_SERVER && write_all(fd, bytes, size);
-	bool match = p->armed && to == p->direction && memmem(bytes, (size_t)size, p->needle, p->needle_size);
+	char *match = p->armed && to == p->direction ? memmem(bytes, (size_t)size, p->needle, strlen(p->needle)) : NULL;
 	if (!match)
 		return write_all(fd, bytes, size);
 	p->armed = false;
@@ -101,6 +101,9 @@ static bool pass(struct proxy *p, struct proxy_pair *pair, enum proxy_direction 
 		return true;
 	case PROXY_TWICE:
 		return write_all(fd, bytes, size) && write_all(fd, bytes, size);
+	case PROXY_REPLACE:
+		memcpy(match, p->replacement, strlen(p->replacement));
+		return write_all(fd, bytes, size);
 	}
 	return false;
 }
@@ -188,24 +191,20 @@ void proxy_stop(struct proxy *p)
 
 void proxy_when(struct proxy *p, enum proxy_direction direction, const char *needle, enum proxy_action action)
 {
-	proxy_when_bytes(p, direction, needle, strlen(needle), action);
-}
-
-void proxy_when_bytes(struct proxy *p, enum proxy_direction direction, const char *needle, size_t size,
-                      enum proxy_action action)
-{
 	pthread_mutex_lock(&p->mutex);
 	p->direction = direction;
 	p->action = action;
-	p->needle_size = size < sizeof p->needle ? size : sizeof p->needle;
-	memcpy(p->needle, needle, p->needle_size);
+	snprintf(p->needle, sizeof p->needle, "%s", needle);
 	p->armed = true;
 	pthread_mutex_unlock(&p->mutex);
 }
 
-void proxy_when_commit(struct proxy *p, enum proxy_action action)
+void proxy_replace(struct proxy *p, enum proxy_direction direction, const char *needle, const char *replacement)
 {
-	proxy_when_bytes(p, PROXY_TO_SERVER, PROXY_COMMIT, sizeof PROXY_COMMIT - 1, action);
+	pthread_mutex_lock(&p->mutex);
+	snprintf(p->replacement, sizeof p->replacement, "%s", replacement);
+	pthread_mutex_unlock(&p->mutex);
+	proxy_when(p, direction, needle, PROXY_REPLACE);
 }
 
 void proxy_wait_matches(struct proxy *p, unsigned matches)

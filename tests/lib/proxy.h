@@ -22,6 +22,7 @@ enum proxy_action {
 	PROXY_CUT_AFTER_ANSWER, /* it is passed on; when the other side answers, that is dropped and both are closed */
 	PROXY_HOLD,             /* this connection stands still until proxy_release() */
 	PROXY_TWICE,            /* it is passed on twice */
+	PROXY_REPLACE,          /* the needle in it becomes the replacement; see proxy_replace() */
 };
 
 #define PROXY_CONNECTIONS 64
@@ -38,8 +39,7 @@ struct proxy {
 	bool armed;
 	enum proxy_direction direction;
 	enum proxy_action action;
-	char needle[64];
-	size_t needle_size;
+	char needle[64], replacement[64];
 	unsigned matches; /* rules that were met so far */
 	struct proxy_pair {
 		int fd[2]; /* client, server; -1: free */
@@ -55,13 +55,8 @@ void proxy_start(struct proxy *proxy, const char *listen_path, const char *targe
 void proxy_stop(struct proxy *proxy);
 /* Arms the rule; replaces one that was not met. */
 void proxy_when(struct proxy *proxy, enum proxy_direction direction, const char *needle, enum proxy_action action);
-/* With zero bytes in it. */
-void proxy_when_bytes(struct proxy *proxy, enum proxy_direction direction, const char *needle, size_t size,
-                      enum proxy_action action);
-/* A writer's COMMIT on its way to PostgreSQL: the bytes before it are its message's length and an empty name, so it is not
- * one within another text. */
-#define PROXY_COMMIT "\016\0COMMIT"
-void proxy_when_commit(struct proxy *proxy, enum proxy_action action);
+/* The next chunk with the needle goes on with the replacement, of the same length, in its place. */
+void proxy_replace(struct proxy *proxy, enum proxy_direction direction, const char *needle, const char *replacement);
 /* Waits (30 s, then the test ends) until `matches` has reached this number. */
 void proxy_wait_matches(struct proxy *proxy, unsigned matches);
 /* How often a rule was met so far. */

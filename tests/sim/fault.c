@@ -185,13 +185,12 @@ static void pg_cut_end(struct stage *stage, struct stage_fault *f)
 struct message {
 	enum proxy_direction direction;
 	const char *text;
-	size_t size;
 	int script;
 	enum proxy_action action;
 };
 
-#define TEXT_OF(text) (text), sizeof(text) - 1, -1
-#define SCRIPT_OF(name) NULL, 0, SCRIPT_##name
+#define TEXT_OF(text) (text), -1
+#define SCRIPT_OF(name) NULL, SCRIPT_##name
 
 /* "V|" is in what publish and fill send, "F|" in what asks for a ticket and what pays with it. A fill that comes late is
  * the classic: it is here several times. */
@@ -216,11 +215,12 @@ static const struct message redis_messages[] = {
 	{PROXY_TO_CLIENT, TEXT_OF(""), PROXY_CUT_BEFORE},
 };
 
+/* The byte before COMMIT is the length of that message: not a COMMIT within another text. */
 static const struct message pg_messages[] = {
-	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_HOLD},
-	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_BEFORE},
-	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_AFTER},
-	{PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_CUT_AFTER_ANSWER},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_HOLD},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_BEFORE},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_AFTER},
+	{PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_CUT_AFTER_ANSWER},
 	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD},
 	{PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_CUT_BEFORE},
 	{PROXY_TO_SERVER, TEXT_OF("ledger_insert"), PROXY_HOLD},
@@ -233,10 +233,7 @@ static const struct message pg_messages[] = {
 
 static void message_begin(struct proxy *proxy, const struct message *m)
 {
-	if (m->script >= 0)
-		proxy_when(proxy, m->direction, script_get((enum script_name)m->script)->sha, m->action);
-	else
-		proxy_when_bytes(proxy, m->direction, m->text, m->size, m->action);
+	proxy_when(proxy, m->direction, m->script >= 0 ? script_get((enum script_name)m->script)->sha : m->text, m->action);
 }
 
 static void message_end(struct proxy *proxy)
@@ -285,11 +282,11 @@ static const struct crossing {
 	bool redis;
 	struct message message;
 } crossings[] = {
-	{false, {PROXY_TO_SERVER, TEXT_OF(PROXY_COMMIT), PROXY_HOLD}}, /* marked, not committed */
-	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}},     /* committed, not known to be */
-	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}},     /* committed, not published */
-	{true, {PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD}},          /* that, or selected and not filled */
-	{true, {PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD}},         /* no ticket, or selected and not filled */
+	{false, {PROXY_TO_SERVER, TEXT_OF("\vCOMMIT"), PROXY_HOLD}}, /* marked, not committed */
+	{false, {PROXY_TO_CLIENT, TEXT_OF("COMMIT"), PROXY_HOLD}},   /* committed, not known to be */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(PUBLISH), PROXY_HOLD}},   /* committed, not published */
+	{true, {PROXY_TO_SERVER, TEXT_OF("V|"), PROXY_HOLD}},        /* that, or selected and not filled */
+	{true, {PROXY_TO_SERVER, SCRIPT_OF(CAS), PROXY_HOLD}},       /* no ticket, or selected and not filled */
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INTEND), PROXY_HOLD}},
 	{true, {PROXY_TO_SERVER, SCRIPT_OF(INVALIDATE), PROXY_HOLD}},
 	{false, {PROXY_TO_SERVER, TEXT_OF("sku_read"), PROXY_HOLD}}, /* ticketed, not selected */

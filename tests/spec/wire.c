@@ -205,11 +205,8 @@ static void redis_name(const char *bytes, size_t size, char name[NAME_BYTES])
 static void postgres_name(const char *bytes, size_t size, char name[NAME_BYTES])
 {
 	snprintf(name, NAME_BYTES, "?");
-	const char *sql = *bytes == 'Q'                ? bytes + 5
-	                  : *bytes == 'P' && !bytes[5] ? bytes + 6
-	                                               : NULL; /* as itself, or prepared once */
-	if (sql) {
-		snprintf(name, NAME_BYTES, "%.*s", (int)strcspn(sql, " ;"), sql);
+	if (*bytes == 'Q') {
+		snprintf(name, NAME_BYTES, "%.*s", (int)strcspn(bytes + 5, " ;"), bytes + 5);
 		for (char *c = name; *c; c++)
 			*c = (char)tolower((unsigned char)*c);
 	} else if (*bytes == 'B') {
@@ -287,11 +284,10 @@ static enum fate apply(struct connection *c, enum side from, struct rule *r, con
 		buffer_add(&r->copy, bytes, size);
 		return PASS;
 	case WIRE_TURN: {
-		size_t parse = *bytes == 'P'; /* then it has a name in front, which is empty, and no parameters behind it */
-		size_t length = 4 + parse + strlen(r->text) + 1 + 2 * parse;
-		char message[80] = {*bytes, 0, 0, 0, (char)length};
-		strcpy(message + 5 + parse, r->text);
-		return write_all(c->fd[!from], message, 1 + length) ? SWALLOW : CLOSE;
+		size_t length = 4 + strlen(r->text) + 1;
+		char query[80] = {'Q', 0, 0, 0, (char)length};
+		strcpy(query + 5, r->text);
+		return write_all(c->fd[!from], query, 1 + length) ? SWALLOW : CLOSE;
 	}
 	}
 	return PASS;

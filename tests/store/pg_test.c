@@ -662,56 +662,37 @@ static void errors_are_told_apart(void **state)
 
 /* --- COMMIT ------------------------------------------------------------------------------------------------------- */
 
-/* By itself, and at the end of a pipeline: it means the same. */
-typedef enum lu_error commit_way(struct pg *pg, int64_t deadline_ns, bool *ret_unknown);
-
-static enum lu_error commit_in_pipeline(struct pg *pg, int64_t deadline_ns, bool *ret_unknown)
-{
-	pg_pipe_add_commit(pg);
-	enum lu_error sent = pg_pipe_send(pg, deadline_ns), taken = pg_pipe_take_commit(pg, deadline_ns, ret_unknown);
-	return sent ? sent : taken;
-}
-
-static commit_way *const commit_ways[] = {pg_commit, commit_in_pipeline};
-#define COMMIT_WAYS (sizeof commit_ways / sizeof *commit_ways)
-
-static void clean_commits_only(commit_way *commit)
+static void only_a_clean_commit_is_a_success(void **state)
 {
 	struct pg *pg = owner_session();
-	bool unknown = true;
+	bool was_sent = true;
 	ok(pg, pg_command(pg, "BEGIN", SOON));
 	ok(pg, pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('a', 1)", SOON));
-	ok(pg, commit(pg, SOON, &unknown));
-	assert_int_equal(ask_int("DELETE FROM lastunit.principal RETURNING 1"), 1);
+	ok(pg, pg_commit(pg, SOON, &was_sent));
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.principal"), 1);
 	/* A failed transaction answers COMMIT with ROLLBACK: the outcome is known. */
 	ok(pg, pg_command(pg, "BEGIN", SOON));
 	assert_int_equal(pg_command(pg, "SELECT 1 / 0", SOON), LU_INTERNAL);
-	assert_int_not_equal(commit(pg, SOON, &unknown), LU_OK);
-	assert_false(unknown);
+	assert_int_not_equal(pg_commit(pg, SOON, &was_sent), LU_OK);
+	assert_false(was_sent);
 	assert_true(pg_connected(pg));
 	/* Without a transaction it says COMMIT, and warns. */
-	assert_int_equal(commit(pg, SOON, &unknown), LU_DATABASE_UNAVAILABLE);
-	assert_true(unknown);
+	assert_int_equal(pg_commit(pg, SOON, &was_sent), LU_DATABASE_UNAVAILABLE);
+	assert_true(was_sent);
 	assert_null(pg_conn(pg));
 	/* A warning before it is not one of it. */
 	reconnect(pg);
 	ok(pg, pg_command(pg, "BEGIN; DO $$BEGIN RAISE WARNING 'w'; END$$", SOON));
-	ok(pg, commit(pg, SOON, &unknown));
+	ok(pg, pg_commit(pg, SOON, &was_sent));
 	pg_free(pg);
-}
-
-static void only_a_clean_commit_is_a_success(void **state)
-{
-	for (size_t i = 0; i < COMMIT_WAYS; i++)
-		clean_commits_only(commit_ways[i]);
 }
 
 /* The standby that was to confirm never comes; the administrator cancels the wait: durable here only, so not a success
  * that could be answered. */
-static void a_cancelled_wait(commit_way *commit)
+static void a_cancelled_wait_for_a_standby_is_an_unknown_outcome(void **state)
 {
 	struct pg *pg = owner_session();
-	bool unknown;
+	bool was_sent;
 	char sql[256];
 	ask("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
 	ask("SELECT pg_reload_conf()");
@@ -730,32 +711,30 @@ static void a_cancelled_wait(commit_way *commit)
 	for (int i = 0; !error && i < 10000; i++) {
 		ok(pg, pg_command(pg, "BEGIN", SOON));
 		ok(pg, pg_command(pg, "UPDATE keys_version SET version = version + 1", SOON));
-		error = commit(pg, SOON, &unknown);
+		error = pg_commit(pg, SOON, &was_sent);
 	}
-	ask("ALTER SYSTEM RESET synchronous_standby_names");
-	ask("SELECT pg_reload_conf()");
 	assert_int_equal(error, LU_DATABASE_UNAVAILABLE);
 	assert_string_equal(pg_error(pg)->sqlstate, "01000");
-	assert_true(unknown);
+	assert_true(was_sent);
 	assert_null(pg_conn(pg));
 	waitpid(child, NULL, 0);
+	ask("ALTER SYSTEM RESET synchronous_standby_names");
+	ask("SELECT pg_reload_conf()");
 	pg_free(pg);
 }
 
-static void a_cancelled_wait_for_a_standby_is_an_unknown_outcome(void **state)
+static void a_commit_that_is_not_answered_is_unknown(void **state)
 {
-	for (size_t i = 0; i < COMMIT_WAYS; i++)
-		a_cancelled_wait(commit_ways[i]);
-}
-
-static void no_answer(commit_way *commit)
-{
+	ask("CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS"
+	    " $$BEGIN PERFORM pg_sleep(600); RETURN NULL; END$$;"
+	    "CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON lastunit.principal DEFERRABLE INITIALLY DEFERRED"
+	    " FOR EACH ROW EXECUTE FUNCTION public.wait()");
 	struct pg *pg = owner_session();
-	bool unknown = false;
+	bool was_sent = false;
 	ok(pg, pg_command(pg, "BEGIN", SOON));
 	ok(pg, pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('a', 1)", SOON));
-	assert_int_equal(commit(pg, deadline_in_ms(30), &unknown), LU_DATABASE_UNAVAILABLE);
-	assert_true(unknown);
+	assert_int_equal(pg_commit(pg, deadline_in_ms(30), &was_sent), LU_DATABASE_UNAVAILABLE);
+	assert_true(was_sent);
 	assert_int_equal(pg_error(pg)->class, PG_DEADLINE);
 	assert_null(pg_conn(pg));
 	/* The server knows nothing of our deadline: the session is still at it. */
@@ -777,86 +756,11 @@ static void no_answer(commit_way *commit)
 			poll(NULL, 0, 5);
 		_exit(0);
 	}
-	unknown = false;
-	assert_int_equal(commit(pg, SOON, &unknown), LU_DATABASE_UNAVAILABLE);
-	assert_true(unknown);
+	was_sent = false;
+	assert_int_equal(pg_commit(pg, SOON, &was_sent), LU_DATABASE_UNAVAILABLE);
+	assert_true(was_sent);
 	assert_int_equal(pg_error(pg)->class, PG_CONNECTION);
 	waitpid(child, NULL, 0);
-	pg_free(pg);
-}
-
-static void a_commit_that_is_not_answered_is_unknown(void **state)
-{
-	ask("CREATE FUNCTION public.wait() RETURNS trigger LANGUAGE plpgsql AS"
-	    " $$BEGIN PERFORM pg_sleep(600); RETURN NULL; END$$;"
-	    "CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON lastunit.principal DEFERRABLE INITIALLY DEFERRED"
-	    " FOR EACH ROW EXECUTE FUNCTION public.wait()");
-	for (size_t i = 0; i < COMMIT_WAYS; i++)
-		no_answer(commit_ways[i]);
-}
-
-static void a_commit_behind_a_statement_that_fails_is_not_run(void **state)
-{
-	struct pg *pg = owner_session();
-	PGresult *r;
-	bool unknown = true;
-	ok(pg, pg_command(pg, "BEGIN", SOON));
-	add_text_statement(pg, &add_principal, "nobody");
-	pg_pipe_add(pg, &wrong, NULL);
-	pg_pipe_add_commit(pg);
-	ok(pg, pg_pipe_send(pg, SOON));
-	ok(pg, pg_pipe_take(pg, SOON, &r));
-	PQclear(r);
-	assert_int_equal(pg_pipe_take(pg, SOON, &r), LU_INTERNAL);
-	assert_int_equal(pg_pipe_take_commit(pg, SOON, &unknown), LU_INTERNAL);
-	assert_string_equal(pg_error(pg)->sqlstate, "22012");
-	assert_false(unknown);
-	pg_rollback(pg, SOON);
-	query_one(pg);
-	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.principal"), 0);
-	/* What warns in front of it is not COMMIT's warning, however late it is read. */
-	static const struct pg_statement warns = {"warns", "SELECT public.warns()"};
-	ask("CREATE FUNCTION public.warns() RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE WARNING 'w'; END$$");
-	ok(pg, pg_command(pg, "BEGIN", SOON));
-	pg_pipe_add(pg, &warns, NULL);
-	pg_pipe_add_commit(pg);
-	ok(pg, pg_pipe_send(pg, SOON));
-	ok(pg, pg_pipe_take(pg, SOON, &r));
-	PQclear(r);
-	ok(pg, pg_pipe_take_commit(pg, SOON, &unknown));
-	/* Its own is, though all of it came at once: there is no transaction. */
-	pg_pipe_add(pg, &one, NULL);
-	pg_pipe_add_commit(pg);
-	ok(pg, pg_pipe_send(pg, SOON));
-	take_one(pg);
-	assert_int_equal(pg_pipe_take_commit(pg, SOON, &unknown), LU_DATABASE_UNAVAILABLE);
-	assert_true(unknown);
-	pg_free(pg);
-}
-
-static void a_pipeline_that_is_started_is_at_work_before_it_is_sent(void **state)
-{
-	static const struct pg_statement lock = {"lock_5", "SELECT pg_advisory_lock(5)"};
-	struct pg *pg = owner_session();
-	PGresult *r;
-	bool unknown;
-	ok(pg, pg_command(pg, "BEGIN", SOON));
-	pg_pipe_add(pg, &lock, NULL);
-	ok(pg, pg_pipe_start(pg, SOON));
-	while (ask_int("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 5") == 0)
-		poll(NULL, 0, 1);
-	/* And may be given up there. */
-	pg_rollback(pg, SOON);
-	query_one(pg);
-	ok(pg, pg_command(pg, "BEGIN", SOON));
-	pg_pipe_add(pg, &one, NULL);
-	ok(pg, pg_pipe_start(pg, SOON));
-	pg_pipe_add_commit(pg);
-	ok(pg, pg_pipe_send(pg, SOON));
-	ok(pg, pg_pipe_take(pg, SOON, &r));
-	PQclear(r);
-	ok(pg, pg_pipe_take_commit(pg, SOON, &unknown));
-	query_one(pg);
 	pg_free(pg);
 }
 
@@ -907,8 +811,6 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(only_a_clean_commit_is_a_success),
 	STORE_TEST(a_cancelled_wait_for_a_standby_is_an_unknown_outcome),
 	STORE_TEST(a_commit_that_is_not_answered_is_unknown),
-	STORE_TEST(a_commit_behind_a_statement_that_fails_is_not_run),
-	STORE_TEST(a_pipeline_that_is_started_is_at_work_before_it_is_sent),
 	STORE_TEST(rollback_ends_whatever_is_under_way),
 };
 

@@ -315,6 +315,7 @@ static void cells_count_only_behind_the_fence(void **state)
 		{INFO("master", HISTORY), GUARD("master", OTHER), "$1\r\nx\r\n", CELL_FENCED},
 		{INFO("master", OTHER), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
 		{INFO("slave", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
+		{INFO("slave", HISTORY), GUARD("slave", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
 		{INFO("masters", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
 		{INFO("mast", HISTORY), GUARD("master", HISTORY), "$1\r\nx\r\n", CELL_FENCED},
 		{INFO("", HISTORY), GUARD("", HISTORY), "$1\r\nx\r\n", CELL_FENCED},

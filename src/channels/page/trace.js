@@ -10,7 +10,7 @@ const steps = {
   queue: ['queue', 'waits for a writer; carts of one SKU gather'],
   lock: ['lock', 'BEGIN, the rows locked in one order, read inside the lock'],
   decide: ['decide', 'a pure function over what was read'],
-  write: ['write', 'rows, ledger and idempotency keys are sent, in one pipeline with COMMIT'],
+  write: ['write', 'rows, ledger and idempotency keys in one pipeline'],
   intend: ['intend', 'the cell is marked in Redis, beside the write'],
   commit: ['COMMIT', 'durable in PostgreSQL'],
   publish: ['publish', 'the new figures go to Redis, then the answer goes out'],
