@@ -152,7 +152,8 @@ struct operation {
 	struct uuid other;     /* `replaces` or `releases`; nil: none */
 	int64_t ttl_s;         /* 0: the channel's default */
 	struct text reference; /* data NULL: none */
-	struct text caller;    /* RESERVE: which client of the principal asks, for caps; data NULL: none */
+	struct text caller;    /* which client of the principal asks; data NULL: not said. RESERVE: for caps; COMMIT RELEASE
+	                        * EXTEND: what is held for another one is LU_FORBIDDEN */
 	struct text reason;
 	struct sku_change *sku_change;
 	struct text number; /* ORDER_PUT: with the principal, which order */
