@@ -191,8 +191,10 @@ void twilio_post(struct request *request)
 	if (from.size)
 		voice->caller = arena_printf(request_arena(request), "phone:%.*s", (int)(from.size < 64 ? from.size : 64),
 		                             from.data);
-	if (said.size || digits.size)
-		voice_hear(voice, said.size ? said : digits);
+	if (said.size)
+		voice_hear(voice, said);
+	else if (digits.size)
+		voice_key(voice, digits);
 	else
 		hear_nothing(phone, query_or(request, "silences", (struct text){0}));
 }

@@ -341,3 +341,12 @@ void voice_hear(struct voice *voice, struct text said)
 	else
 		voice_look_for(voice, (struct text){0}, said);
 }
+
+void voice_key(struct voice *voice, struct text digits)
+{
+	bool first = text_equal(digits, TEXT("1")), second = text_equal(digits, TEXT("2"));
+	if (asks_yes_or_no(voice) && (first || second))
+		(first ? voice_agree : voice_refuse)(voice);
+	else
+		voice_hear(voice, digits);
+}

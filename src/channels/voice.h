@@ -65,5 +65,7 @@ void voice_agree(struct voice *voice);
 void voice_refuse(struct voice *voice);
 /* What somebody said: an answer in their language (hearing.h), or words to search for. */
 void voice_hear(struct voice *voice, struct text said);
+/* What somebody keyed in: 1 is yes, or the first; 2 is no, or the second. */
+void voice_key(struct voice *voice, struct text digits);
 
 #endif

@@ -83,8 +83,6 @@ test('twilio: its signature is accepted; its library writes the same TwiML; a ca
   turn = await call(actionOf(turn.twiml), { ...spoken, SpeechResult: 'Yes, please.' });
   assert.match(sentenceOf(turn.twiml), /held for you/);
   turn = await call(actionOf(turn.twiml), { ...spoken, Digits: '1' });
-  assert.match(sentenceOf(turn.twiml), /^Shall I buy it/); // a number is an answer only where things were counted
-  turn = await call(actionOf(turn.twiml), { ...spoken, SpeechResult: 'OK.' });
   assert.match(sentenceOf(turn.twiml), /bought/);
   assert.equal((await shop.row('TWILIO-VASE')).on_hand, 0);
   shop.audit();

@@ -51,24 +51,25 @@ static void make_due(const char *sku)
 
 static char address[600]; /* of the next turn, as the last answer said */
 
-static void sign(const char *url, const char *from, const char *speech, char ret_signature[40])
+/* `fields`: names and values, by name. */
+static void sign(const char *url, const char *fields, char ret_signature[40])
 {
 	unsigned char mac[64];
 	unsigned size;
 	char message[1200];
-	snprintf(message, sizeof message, "%sCallSidCA1From%sSpeechResult%s", url, from, speech);
+	snprintf(message, sizeof message, "%s%s", url, fields);
 	HMAC(EVP_sha1(), token, (int)strlen(token), (unsigned char *)message, strlen(message), mac, &size);
 	EVP_EncodeBlock((unsigned char *)ret_signature, mac, (int)size);
 }
 
-/* A caller says something; `speech` as it is and as a form carries it. */
-static void say(const char *from, const char *speech, const char *encoded)
+/* The next turn: the fields as they are signed, and as a form. */
+static void turn(const char *fields, const char *form)
 {
 	char signature[40];
-	sign(shop_text("%s%s", shop.url, address), from, speech, signature);
+	sign(shop_text("%s%s", shop.url, address), fields, signature);
 	shop_expect(NULL, "POST", address,
 	            shop_text("Content-Type: application/x-www-form-urlencoded\r\nX-Twilio-Signature: %s\r\n", signature),
-	            shop_text("CallSid=CA1&From=%%2B%s&SpeechResult=%s", from + 1, encoded), 200);
+	            form, 200);
 	const char *action = strstr(shop_answer.body, "action=\"");
 	char *out = address;
 	for (action = action ? action + 8 : ""; *action && *action != '"'; action++) {
@@ -77,6 +78,19 @@ static void say(const char *from, const char *speech, const char *encoded)
 			action += 4;
 	}
 	*out = 0;
+}
+
+/* A caller says something; `speech` as it is and as a form carries it. */
+static void say(const char *from, const char *speech, const char *encoded)
+{
+	turn(shop_text("CallSidCA1From%sSpeechResult%s", from, speech),
+	     shop_text("CallSid=CA1&From=%%2B%s&SpeechResult=%s", from + 1, encoded));
+}
+
+static void key_in(const char *from, const char *digits)
+{
+	turn(shop_text("CallSidCA1Digits%sFrom%s", digits, from),
+	     shop_text("CallSid=CA1&Digits=%s&From=%%2B%s", digits, from + 1));
 }
 
 static void expect_said(const char *words)
@@ -201,6 +215,21 @@ static void only_a_whole_yes_buys(void **state)
 	shop_expect_row("VOICE-6", 1, 0);
 }
 
+static void keys_say_yes_and_no(void **state)
+{
+	stock("VOICE-12", 2, "Umber wombat", "Вомбат");
+	for (int i = 0; i < 2; i++) {
+		dial("en");
+		say("+15550012", "wombat", "wombat");
+		key_in("+15550012", "1");
+		shop_expect_row("VOICE-12", 2, 1);
+		key_in("+15550012", "7");
+		expect_said("Shall I buy it for you?");
+		key_in("+15550012", i ? "1" : "2");
+		shop_expect_row("VOICE-12", i ? 1 : 2, 0);
+	}
+}
+
 static void which_of_two_is_no_question_for_yes(void **state)
 {
 	stock("VOICE-7A", 1, "Russet bilby", "Бильби");
@@ -250,7 +279,7 @@ static void what_had_ended_is_not_released(void **state)
 static void only_twilio_may_call(void **state)
 {
 	char signature[40];
-	sign(shop_text("%s/channels/twilio", shop.url), "+1", "hello", signature);
+	sign(shop_text("%s/channels/twilio", shop.url), "CallSidCA1From+1SpeechResulthello", signature);
 	const char *type = "Content-Type: application/x-www-form-urlencoded\r\n";
 	const char *headers = shop_text("%sX-Twilio-Signature: %s\r\n", type, signature);
 	shop_expect(NULL, "POST", "/channels/twilio", headers, "CallSid=CA1&From=%2B1&SpeechResult=hello", 200);
@@ -501,6 +530,7 @@ int main(void)
 		cmocka_unit_test(two_that_match_are_asked_for_once),
 		cmocka_unit_test_teardown(russian_callers_are_spoken_to_in_russian, shop_audit),
 		cmocka_unit_test_teardown(only_a_whole_yes_buys, shop_audit),
+		cmocka_unit_test_teardown(keys_say_yes_and_no, shop_audit),
 		cmocka_unit_test(which_of_two_is_no_question_for_yes),
 		cmocka_unit_test_teardown(silence_is_asked_again_and_hung_up_on, shop_audit),
 		cmocka_unit_test(what_had_ended_is_not_released),
