@@ -10,8 +10,9 @@
 
 /* The product of a press, first: with its figures only if the press asks for them. */
 void deal_find(struct turn *turn, const struct press *press, void (*on_done)(struct turn *turn));
-/* Holds one unit of the product under the press's offer, buys the press's hold, or releases it (not PRESS_CHECK). `caller`:
- * for whom, for the caps, and because nobody ends what is held for another; data NULL: not known. An offer that is none of ours comes to on_done as a hold that nobody knows. */
+/* Holds one unit of the product under the press's offer, buys the press's hold, or releases it (not PRESS_CHECK).
+ * `caller`: for whom, for the caps, and because nobody ends what is held for another; data NULL: not known. An offer
+ * that is none of ours comes to on_done as a hold that nobody knows. */
 void deal_run(struct turn *turn, const struct press *press, const struct product *product, struct text caller,
               void (*on_done)(struct turn *turn));
 /* In on_done: the phrase, and the words that it needs but for the title. PHRASE_TRY_AGAIN: nothing was decided, the same press

@@ -1,14 +1,15 @@
 /* Telegram: `POST /channels/telegram`, the webhook of a bot that tells what is left, holds it and sells it.
  *
  * Happy path: the secret token, one update, one turn, one reply, in which Telegram finds the call it shall make for us.
- * A message is a search; a button carries what to do (press.h): look again, hold, buy, release, and its message is edited
- * to say how things stand, with the buttons that make sense then. In a group all see the same buttons: what is held is held
- * for who pressed, and nobody else ends it.
- * Failure modes: a wrong secret is 401, what is not an update 400 (Telegram gives up on neither, so neither can come from
- * it); everything else is 200, refusals too, for any other status is sent again for hours. The same press again, or the same update,
- * does nothing again, and is told how things stand: a hold's key is the offer its button carries, and a hold ends once. What cannot be answered now is told
- * in an alert that leaves the buttons for another try. What Telegram would refuse, and tell nobody, is not sent: a text that is
- * too long, an edit that changes nothing, or of a message that cannot be edited any more.
+ * A message is a search; a button carries what to do (press.h): look again, hold, buy, release, and its message is
+ * edited to say how things stand, with the buttons that make sense then. In a group all see the same buttons: what is
+ * held is held for who pressed, and nobody else ends it.
+ * Failure modes: a wrong secret is 401, what is not an update 400 (Telegram gives up on neither, so neither can come
+ * from it); everything else is 200, refusals too, for any other status is sent again for hours. The same press again,
+ * or the same update, does nothing again, and is told how things stand: a hold's key is the offer its button carries,
+ * and a hold ends once. What cannot be answered now is told in an alert that leaves the buttons for another try. What
+ * Telegram would refuse, and tell nobody, is not sent: a text that is too long, an edit that changes nothing, or of a
+ * message that cannot be edited any more.
  */
 #include <openssl/crypto.h>
 #include <string.h>

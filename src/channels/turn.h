@@ -1,9 +1,9 @@
 /* A turn: one message from a channel and the one thing that it makes the service do, a search, a look-up or an operation.
  *
  * Happy path: turn_init → one of turn_search, turn_look_up, turn_operate → `on_done` on the request's loop, once, with
- * `error` and what was found → the channel says it in its own words and replies. A turn has one step: what needs two is two
- * turns, or one query that asks the database for both; but for a hold that is asked for again (turn_operate). Embed it as the first member of the channel's own state, in the
- * request's arena. Thread: the loop's.
+ * `error` and what was found → the channel says it in its own words and replies. A turn has one step: what needs two is
+ * two turns, or one query that asks the database for both; but for a hold that is asked for again (turn_operate). Embed
+ * it as the first member of the channel's own state, in the request's arena. Thread: the loop's.
  */
 #ifndef CHANNELS_TURN_H
 #define CHANNELS_TURN_H
@@ -49,10 +49,11 @@ void turn_find_code(struct turn *turn, struct text code, void (*on_done)(struct 
 void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn));
 /* The operation to fill: lines, target, key … */
 struct operation *turn_operation(struct turn *turn, enum operation_kind kind);
-/* `key`: what makes a repeated message the same message; size 0: none.
- * The stored answer of a hold tells how it stood when it was made, and people ask about now. So if RESERVE turns out to be a
- * repetition, the hold is looked at: `error` is LU_OK only while it lives, and the verdict's reservation and at_us are those
- * of the look; LU_FORBIDDEN if it is held for another caller; else LU_RESERVATION_EXPIRED, or LU_RESERVATION_NOT_ACTIVE with the reservation's state telling how it ended. */
+/* `key`: what makes a repeated message the same message; size 0: none. The stored answer of a hold tells how it
+ * stood when it was made, and people ask about now. So if RESERVE turns out to be a repetition, the hold is looked
+ * at: `error` is LU_OK only while it lives, and the verdict's reservation and at_us are those of the look;
+ * LU_FORBIDDEN if it is held for another caller; else LU_RESERVATION_EXPIRED, or LU_RESERVATION_NOT_ACTIVE with the
+ * reservation's state telling how it ended. */
 void turn_operate(struct turn *turn, struct text key, void (*on_done)(struct turn *turn));
 
 #endif

@@ -1,7 +1,8 @@
 /* Agents over MCP: both eras on the wire, the tools, and what models get wrong.
  *
- * Guards against: an invented or repeated key that sells to nobody or twice; "sold out" told as a fault; a page of another
- * site that talks to an agent's server; a hold that is over, told as granted; a client of one era that is answered in the other's words.
+ * Guards against: an invented or repeated key that sells to nobody or twice; "sold out" told as a fault; a page of
+ * another site that talks to an agent's server; a hold that is over, told as granted; a client of one era that is
+ * answered in the other's words.
  */
 #include "lib/shop.h"
 
