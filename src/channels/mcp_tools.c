@@ -45,7 +45,10 @@ struct tool {
 	"{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"sku\":{\"type\":\"string\"},\"requested\":{\"type\":" \
 	"\"integer\"},\"available\":{\"type\":\"integer\"},\"held\":{\"type\":\"integer\"},\"next_release_at\":{\"type\":"          \
 	"[\"string\",\"null\"]}},\"required\":[\"sku\"]}}"
-#define HOLD_ID "hold_id", "{\"type\":\"string\",\"description\":\"as hold returned it\"}"
+#define HOLD_ID                                                                           \
+	{                                                                                     \
+		"hold_id", "{\"type\":\"string\",\"description\":\"as hold returned it\"}", false \
+	}
 
 /* The order of tools/list; clients and caches rely on it. */
 static const struct tool tools[] = {
@@ -55,8 +58,8 @@ static const struct tool tools[] = {
 		.description =
 			"Finds products by what people call them, in any language of their titles, inflected or misspelled. "
 			"Only looks: reserves nothing.",
-		.arguments = {{"query", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":400}"},
-                      {"limit", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":20,\"default\":5}", .optional = true}},
+		.arguments = {{"query", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":400}", false},
+                      {"limit", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":20,\"default\":5}", true}},
 		.output = "{\"type\":\"object\",\"properties\":{\"items\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
 				  "\"properties\":{" ITEM_PROPERTIES
 				  ",\"titles\":{\"type\":\"object\",\"additionalProperties\":{\"type\":"
@@ -71,7 +74,7 @@ static const struct tool tools[] = {
 		.description =
 			"Tells what is left of each SKU and hands out an offer_id with which they may be held once. Only "
 			"looks: reserves nothing, and what it shows may be gone a moment later.",
-		.arguments = {{"skus", "{\"type\":\"array\",\"minItems\":1,\"maxItems\":500,\"items\":" SKU_SCHEMA "}"}},
+		.arguments = {{"skus", "{\"type\":\"array\",\"minItems\":1,\"maxItems\":500,\"items\":" SKU_SCHEMA "}", false}},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"items\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
 			"\"properties\":{" ITEM_PROPERTIES
@@ -88,8 +91,8 @@ static const struct tool tools[] = {
 			"Takes the units off sale for a few minutes, all lines or none, and only if granted is true. Needs the "
 			"offer_id of a check_stock; the same offer_id again never holds twice: it tells how its hold stands now, or "
 			"repeats its refusal.",
-		.arguments = {{"offer_id", "{\"type\":\"string\",\"description\":\"from check_stock\"}"},
-                      {"lines", LINES_SCHEMA}},
+		.arguments = {{"offer_id", "{\"type\":\"string\",\"description\":\"from check_stock\"}", false},
+                      {"lines", LINES_SCHEMA, false}},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"granted\":{\"type\":\"boolean\"},\"hold_id\":{\"type\":\"string\"},"
 			"\"expires_in_seconds\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\"},\"status\":{\"type\":\"string\","
@@ -105,7 +108,7 @@ static const struct tool tools[] = {
 		.name = "release_hold",
 		.title = "Release a hold",
 		.description = "Gives a hold back before it ends by itself. Does no harm when repeated.",
-		.arguments = {{HOLD_ID}},
+		.arguments = {HOLD_ID},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"released\":{\"type\":\"boolean\"},\"code\":{\"type\":\"string\"}},"
 			"\"required\":[\"released\"]}",
@@ -119,7 +122,7 @@ static const struct tool tools[] = {
 		.title = "Buy what is held",
 		.description =
 			"Makes a hold a sale. Only if sold is true is anything sold; repeated, it answers the same sale.",
-		.arguments = {{HOLD_ID}},
+		.arguments = {HOLD_ID},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"sold\":{\"type\":\"boolean\"},\"checkout_id\":{\"type\":\"string\"},"
 			"\"code\":{\"type\":\"string\"}},\"required\":[\"sold\"]}",
