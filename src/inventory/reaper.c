@@ -81,8 +81,8 @@ static void rest(struct reaper *r, const struct uuid *id)
 }
 
 /* Those not to be asked for: resting, or still under way. Who rested for very long without being asked about is
- * forgotten. */
-static size_t left_alone(struct reaper *r, struct uuid *ret_ids)
+ * forgotten. *ret_room: for how many more of them there is room under way. */
+static size_t left_alone(struct reaper *r, struct uuid *ret_ids, size_t *ret_room)
 {
 	int64_t now = clock_boottime_ns();
 	size_t count = 0, kept = 0;
@@ -97,6 +97,7 @@ static size_t left_alone(struct reaper *r, struct uuid *ret_ids)
 	r->resting_count = kept;
 	for (size_t i = 0; i < r->under_way_count; i++)
 		ret_ids[count++] = r->under_way[i];
+	*ret_room = PASS_MAX - r->under_way_count; /* only this thread adds to them */
 	pthread_mutex_unlock(&r->mutex);
 	return count;
 }
@@ -195,7 +196,7 @@ static int64_t pass(struct reaper *r)
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
 	struct uuid *except = ARENA_ARRAY(&r->arena, RESTING_MAX + PASS_MAX, struct uuid);
-	size_t except_count = left_alone(r, except), count, room = PASS_MAX - r->under_way_count;
+	size_t room, count, except_count = left_alone(r, except, &room);
 	struct reservation **due;
 	int64_t next_us;
 	if (pg_connect(r->pg, deadline_ns))
