@@ -6,6 +6,7 @@
  * made is dropped on every way out but SIGKILL, and the next race names what that left.
  */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ static const struct manual manual = {
 		"  3  PostgreSQL, Redis or the service cannot be reached, or was lost\n",
 };
 
-static volatile sig_atomic_t stop_signal;
+static atomic_int stop_signal; /* every thread of the race reads it; free of locks, so a handler may write it */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler writes it");
 
 static void on_signal(int signal)
 {
@@ -159,7 +161,7 @@ static int race_all(struct race *race)
 	bool done = run(race);
 	progress_done(&race->progress);
 	if (race_stopping())
-		code = cmd_fail(&manual, EXIT_FAILED, "stopped by signal %d", (int)stop_signal);
+		code = cmd_fail(&manual, EXIT_FAILED, "stopped by signal %d", stop_signal);
 	else if (!done)
 		code = cmd_fail(&manual, race->service.refused ? EXIT_USAGE : EXIT_BACKEND, "%s", race->why);
 	else
