@@ -93,6 +93,10 @@ static inline int64_t principal_floor(const struct principal *principal, const s
 	return principal->settings.buffer + (principal->settings.may_use_safety_stock ? 0 : f->safety_stock);
 }
 
+/* One principal may speak for many, who see each other's holds (a bot in a group): may this caller of it have what is held
+ * for `holder`? Who is not named (data NULL) stands for all of them. */
+bool caller_may_have(struct text caller, struct text holder);
+
 /* What this principal sees and may sell: max(0, on_hand - reserved - floor). The same number that `decide` grants by;
  * meaningless for an untracked SKU. */
 static inline int64_t figures_available(const struct figures *f, const struct principal *principal)

@@ -1,4 +1,4 @@
-/* The names of channels and scopes.
+/* The names of channels and scopes, and whose a hold is.
  *
  * Failure modes: a channel written by a newer release is shown as "unknown", for the ledger must stay readable while
  * releases are mixed; parsing is exact, and an unknown word leaves ret_* untouched.
@@ -30,6 +30,11 @@ static const struct {
 	{SCOPE_STOCK, "stock"}, {SCOPE_ADMIN, "admin"},
 };
 #define SCOPE_COUNT (sizeof scopes / sizeof scopes[0])
+
+bool caller_may_have(struct text caller, struct text holder)
+{
+	return !caller.data || !holder.data || text_equal(caller, holder);
+}
 
 const char *channel_name(enum channel channel)
 {

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/metrics.h"
-#include "base/text.h"
 #include "channels/names.h"
 #include "http/auth.h"
 #include "store/reservation.h"
@@ -161,10 +160,9 @@ static enum lu_error error_of_standing(const struct operation *operation)
 	const struct verdict *verdict = &operation->verdict;
 	if (!verdict->reservation)
 		return LU_UNKNOWN_RESERVATION;
-	const struct text holder = verdict->reservation->caller;
 	switch (reservation_state_at(verdict->reservation, verdict->at_us)) {
 	case RESERVATION_ACTIVE:
-		return operation->caller.data && holder.data && !text_equal(operation->caller, holder) ? LU_FORBIDDEN : LU_OK;
+		return caller_may_have(operation->caller, verdict->reservation->caller) ? LU_OK : LU_FORBIDDEN;
 	case RESERVATION_EXPIRED:
 		return LU_RESERVATION_EXPIRED;
 	default:

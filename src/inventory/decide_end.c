@@ -11,7 +11,6 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/text.h"
 #include "inventory/decide_internal.h"
 #include "inventory/verdict.h"
 
@@ -182,13 +181,11 @@ static struct hold *hold_alive(struct run *run, struct operation *op, struct hol
 	return NULL;
 }
 
-/* One principal may speak for many, who see each other's holds (a bot in a group). Whose a hold was is not known of one that
- * has ended, nor does it matter. */
+/* Whose a hold was is not known of one that has ended, nor does it matter. */
 static bool hold_of_another(const struct run *run, const struct operation *op, const struct hold *hold)
 {
 	const struct reservation *r = &hold->reservation;
-	return op->caller.data && r->caller.data && !text_equal(op->caller, r->caller) && r->state == RESERVATION_ACTIVE &&
-	       !hold_due(run, hold);
+	return r->state == RESERVATION_ACTIVE && !hold_due(run, hold) && !caller_may_have(op->caller, r->caller);
 }
 
 static struct hold *hold_target(struct run *run, struct operation *op)

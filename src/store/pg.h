@@ -20,8 +20,8 @@ struct pg;
 /* What a failure means for the caller: DESIGN's SQLSTATE table. */
 enum pg_class {
 	PG_NONE = 0,
-	PG_RETRY,       /* 40001 40P01 55P03: run the transaction again */
-	PG_CONNECTION,  /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity: new connection */
+	PG_RETRY,      /* 40001 40P01 55P03: run the transaction again */
+	PG_CONNECTION, /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity, and whatever is FATAL or PANIC: new connection */
 	PG_UNAVAILABLE, /* 57014, 53*: 503 */
 	PG_DUPLICATE,   /* 23505: constraint tells which */
 	PG_VIOLATION,   /* 23514 and anything unexpected: a culprit is in the batch */

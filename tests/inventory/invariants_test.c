@@ -213,8 +213,8 @@ static void I4_a_commit_whose_answer_is_lost_sells_once(void **state)
 	commit_lost(PROXY_CUT_AFTER_ANSWER, 1);
 }
 
-/* B54 (c): the session is ended while it commits. */
-static void I4_a_session_ended_inside_commit_sells_once(void **state)
+/* `told`: the SQLSTATE that the service is told in place of the server's; NULL: the server's. */
+static void session_ended_inside_commit(const char *told)
 {
 	make_sku(&h, "A", 10);
 	sql(&h, STOP_AT_COMMIT);
@@ -222,32 +222,29 @@ static void I4_a_session_ended_inside_commit_sells_once(void **state)
 	tell(other, "SELECT pg_advisory_lock(77)");
 	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", "once");
 	wait_sql(&h, WAITING_AT_COMMIT, "t");
+	if (told)
+		proxy_replace(&h.pg_proxy, PROXY_TO_CLIENT, "57P01", told);
 	sql(&h,
 	    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
+	if (told)
+		proxy_wait_matches(&h.pg_proxy, 1);
 	tell(other, "SELECT pg_advisory_unlock(77)");
 	assert_int_equal(await(cart)->error, LU_OK);
 	forget(cart), pg_free(other);
 	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "9");
 }
 
+/* B54 (c): the session is ended while it commits. */
+static void I4_a_session_ended_inside_commit_sells_once(void **state)
+{
+	session_ended_inside_commit(NULL);
+}
+
 /* The server dies of something else, as of a disk that does not take the COMMIT: it says PANIC, and that is no word on what
  * it has done. */
 static void I4_a_fatal_error_inside_commit_is_not_a_refusal(void **state)
 {
-	make_sku(&h, "A", 10);
-	sql(&h, STOP_AT_COMMIT);
-	struct pg *other = stranger(&h);
-	tell(other, "SELECT pg_advisory_lock(77)");
-	struct attempt_at *cart = begin(&h, OPERATION_CHECKOUT, "A1", "once");
-	wait_sql(&h, WAITING_AT_COMMIT, "t");
-	proxy_replace(&h.pg_proxy, PROXY_TO_CLIENT, "57P01", "58030");
-	sql(&h,
-	    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = 77 AND NOT granted");
-	proxy_wait_matches(&h.pg_proxy, 1);
-	tell(other, "SELECT pg_advisory_unlock(77)");
-	assert_int_equal(await(cart)->error, LU_OK);
-	forget(cart), pg_free(other);
-	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "9");
+	session_ended_inside_commit("58030");
 }
 
 /* Each sale is unknown until its key tells; that it does tell is what counts, not how many there were. */
