@@ -2,7 +2,7 @@
  *
  * Happy path: who asks, one JSON-RPC request, its era, its method; a tool call goes on in mcp_tools.c and replies later.
  * Failure modes, in the order in which they are looked for: a page of another site (403), no key (401), not JSON,
- * not one JSON-RPC request, headers that do not say what the body says, a version or a method that is not spoken here.
+ * neither a JSON-RPC request nor a batch of them (mcp_batch.c), headers that do not say what the body says, a version or a method that is not spoken here.
  * A notification is taken and forgotten. A client that leaves changes nothing: what it asked for is decided all the same,
  * and the offer it brought tells it the outcome when it asks again.
  */
@@ -24,7 +24,7 @@
 #define LIST_TTL_MS 3600000 /* the tools change with the binary only */
 
 /* Newest first. */
-static const char *const legacy_versions[] = {"2025-11-25", "2025-06-18", "2025-03-26"};
+static const char *const legacy_versions[] = {"2025-11-25", "2025-06-18", MCP_VERSION_BATCHES};
 #define LEGACY_COUNT (sizeof legacy_versions / sizeof *legacy_versions)
 
 static const char instructions[] =
@@ -69,6 +69,24 @@ static void put_server_info(struct json_writer *w)
 	json_object_close(w);
 }
 
+/* Every message's one answer. */
+static void send_answer(struct mcp *mcp, int status, struct buffer *body)
+{
+	if (mcp->batch)
+		mcp_batch_answer(mcp->batch, buffer_text(body));
+	else
+		request_reply_json(mcp->turn.request, status, body);
+}
+
+/* What needs none has this instead. */
+static void take_notification(struct mcp *mcp)
+{
+	if (mcp->batch)
+		mcp_batch_answer(mcp->batch, (struct text){0});
+	else
+		request_reply(mcp->turn.request, 202, NULL, (struct text){0});
+}
+
 struct json_writer mcp_result_open(struct mcp *mcp)
 {
 	struct json_writer w = json_writer(loop_out(loop_of(mcp->turn.request)));
@@ -92,7 +110,7 @@ void mcp_result_send(struct mcp *mcp, struct json_writer *w)
 {
 	json_object_close(w);
 	json_object_close(w);
-	request_reply_json(mcp->turn.request, 200, w->out);
+	send_answer(mcp, 200, w->out);
 }
 
 /* `requested` data NULL: an error without data. */
@@ -120,7 +138,7 @@ static void reply_error(struct mcp *mcp, int status, int code, struct text messa
 	}
 	json_object_close(&w);
 	json_object_close(&w);
-	request_reply_json(mcp->turn.request, status, w.out);
+	send_answer(mcp, status, w.out);
 }
 
 void mcp_error(struct mcp *mcp, int status, int code, struct text message)
@@ -168,6 +186,10 @@ static void discover(struct mcp *mcp)
 
 static void initialize(struct mcp *mcp)
 {
+	if (mcp->batch) { /* until it is answered nobody may send anything else */
+		mcp_error(mcp, 200, JSONRPC_INVALID_REQUEST, TEXT("`initialize` must not be part of a batch."));
+		return;
+	}
 	struct text theirs = string_member(mcp->params, "protocolVersion");
 	struct json_writer w = mcp_result_open(mcp);
 	json_key(&w, "protocolVersion");
@@ -314,8 +336,6 @@ static bool is_id(const json_t *id)
 static const char *jsonrpc_fault(const json_t *body)
 {
 	const json_t *id = json_object_get(body, "id");
-	if (json_is_array(body))
-		return "Send one JSON-RPC 2.0 request; batches are not taken.";
 	if (!json_is_object(body))
 		return "Send one JSON-RPC 2.0 request, a JSON object.";
 	if (!text_equal(string_member(body, "jsonrpc"), TEXT("2.0")))
@@ -327,7 +347,7 @@ static const char *jsonrpc_fault(const json_t *body)
 	return NULL;
 }
 
-/* False: replied. */
+/* False: answered. */
 static bool check_jsonrpc(struct mcp *mcp, const json_t *body)
 {
 	const json_t *id = json_object_get(body, "id"), *params = json_object_get(body, "params");
@@ -342,6 +362,23 @@ static bool check_jsonrpc(struct mcp *mcp, const json_t *body)
 	return false;
 }
 
+void mcp_message(struct mcp *mcp, const json_t *body)
+{
+	if (!check_jsonrpc(mcp, body))
+		return;
+	mcp->params = json_object_get(body, "params");
+	struct text method = string_member(body, "method"), version;
+	if (!mcp->id) {
+		take_notification(mcp);
+		return;
+	}
+	/* Never by Mcp-Method: some send it on the legacy wire, too. */
+	mcp->modern = json_object_get(json_object_get(mcp->params, "_meta"), VERSION_META) ||
+	              (request_header(mcp->turn.request, "MCP-Protocol-Version", &version) && !is_legacy(version));
+	if (!mcp->modern || check_modern(mcp, method))
+		dispatch(mcp, method);
+}
+
 void mcp_post(struct request *request)
 {
 	bool anonymous;
@@ -353,21 +390,10 @@ void mcp_post(struct request *request)
 	json_t *body;
 	const char *why = NULL;
 	enum lu_error error = request_json(request, &body, &why);
-	if (error) {
+	if (error)
 		reply_parse_error(mcp, error, why);
-		return;
-	}
-	if (!check_jsonrpc(mcp, body))
-		return;
-	mcp->params = json_object_get(body, "params");
-	struct text method = string_member(body, "method"), version;
-	if (!mcp->id) {
-		request_reply(request, 202, NULL, (struct text){0});
-		return;
-	}
-	/* Never by Mcp-Method: some send it on the legacy wire, too. */
-	mcp->modern = json_object_get(json_object_get(mcp->params, "_meta"), VERSION_META) ||
-	              (request_header(request, "MCP-Protocol-Version", &version) && !is_legacy(version));
-	if (!mcp->modern || check_modern(mcp, method))
-		dispatch(mcp, method);
+	else if (json_is_array(body))
+		mcp_batch(mcp, body);
+	else
+		mcp_message(mcp, body);
 }

@@ -53,7 +53,7 @@ void mcp_reply_fault(struct mcp *mcp, struct text sentence)
 	mcp_result_send(mcp, &w);
 }
 
-static void reply_error(struct mcp *mcp, enum lu_error error, struct text detail)
+void mcp_reply_error(struct mcp *mcp, enum lu_error error, struct text detail)
 {
 	if (!detail.size)
 		detail = text_of(lu_error_mend(error));
@@ -82,7 +82,7 @@ static void on_found(struct turn *turn)
 {
 	struct mcp *mcp = (struct mcp *)turn;
 	if (turn->error) {
-		reply_error(mcp, turn->error, turn->detail);
+		mcp_reply_error(mcp, turn->error, turn->detail);
 		return;
 	}
 	struct buffer buffer = {0};
@@ -125,7 +125,7 @@ static void on_checked(struct turn *turn)
 {
 	struct mcp *mcp = (struct mcp *)turn;
 	if (turn->error) {
-		reply_error(mcp, turn->error, turn->detail);
+		mcp_reply_error(mcp, turn->error, turn->detail);
 		return;
 	}
 	const struct principal *principal = request_principal(turn->request);
@@ -152,7 +152,7 @@ void mcp_check_stock(struct mcp *mcp, const json_t *arguments)
 	if (body_skus(arguments, mcp->turn.arena, &skus, &count, &fault))
 		turn_look_up(&mcp->turn, skus, count, on_checked);
 	else
-		reply_error(mcp, fault.error, fault.detail);
+		mcp_reply_error(mcp, fault.error, fault.detail);
 }
 
 /* --- hold --------------------------------------------------------------------------------------------------------- */
@@ -175,6 +175,13 @@ static void put_ended(struct json_writer *w, const struct reservation *reservati
 	                       : "Nothing is held any more. To hold again, call check_stock for a new offer_id.");
 }
 
+static struct operation *begin_operation(struct mcp *mcp, enum operation_kind kind)
+{
+	struct operation *operation = turn_operation(&mcp->turn, kind);
+	mcp->turn.call.one_of_many = mcp->batch;
+	return operation;
+}
+
 static void on_held(struct turn *turn)
 {
 	struct mcp *mcp = (struct mcp *)turn;
@@ -185,7 +192,7 @@ static void on_held(struct turn *turn)
 		return;
 	}
 	if (turn->error && !is_refusal(turn->error)) {
-		reply_error(mcp, turn->error, turn->detail);
+		mcp_reply_error(mcp, turn->error, turn->detail);
 		return;
 	}
 	struct buffer buffer = {0};
@@ -216,12 +223,12 @@ void mcp_hold(struct mcp *mcp, const json_t *arguments)
 		                     "make one up."));
 		return;
 	}
-	struct operation *operation = turn_operation(&mcp->turn, OPERATION_RESERVE);
+	struct operation *operation = begin_operation(mcp, OPERATION_RESERVE);
 	json_t *body __attribute__((cleanup(json_decrefp))) = json_object();
 	struct fault fault;
 	json_object_set(body, "lines", json_object_get(arguments, "lines"));
 	if (!body_decode(body, BODY_OF_ROUTE, operation, &fault)) {
-		reply_error(mcp, fault.error, fault.detail);
+		mcp_reply_error(mcp, fault.error, fault.detail);
 		return;
 	}
 	if (mcp->anonymous)
@@ -235,7 +242,7 @@ static void reply_end(struct mcp *mcp, const char *done)
 {
 	struct turn *turn = &mcp->turn;
 	if (turn->error && !is_refusal(turn->error)) {
-		reply_error(mcp, turn->error, turn->detail);
+		mcp_reply_error(mcp, turn->error, turn->detail);
 		return;
 	}
 	struct buffer buffer = {0};
@@ -263,7 +270,7 @@ static void on_bought(struct turn *turn)
 static void end_hold(struct mcp *mcp, const json_t *arguments, enum operation_kind kind, void (*on_done)(struct turn *))
 {
 	const json_t *id = json_object_get(arguments, "hold_id");
-	struct operation *operation = turn_operation(&mcp->turn, kind);
+	struct operation *operation = begin_operation(mcp, kind);
 	if (json_is_string(id) && uuid_parse(json_text(id), &operation->target))
 		turn_operate(&mcp->turn, (struct text){0}, on_done);
 	else

@@ -235,6 +235,15 @@ static const struct tool *find_tool(const json_t *name)
 	return NULL;
 }
 
+/* Who may not is told by HTTP's own status, as long as that is the answer to one message. */
+static void refuse(struct mcp *mcp, enum lu_error error, const char *why)
+{
+	if (mcp->batch)
+		mcp_reply_error(mcp, error, text_of(why));
+	else
+		problem_reply(mcp->turn.request, error, text_of(why));
+}
+
 void mcp_tools_call(struct mcp *mcp)
 {
 	static const char public_refusal[] = "This tool needs a key of your own: send Authorization: Bearer lu_...";
@@ -245,7 +254,7 @@ void mcp_tools_call(struct mcp *mcp)
 		return;
 	}
 	if (mcp->anonymous && !tool->anonymous) {
-		problem_reply(mcp->turn.request, LU_UNAUTHORIZED, text_of(public_refusal));
+		refuse(mcp, LU_UNAUTHORIZED, public_refusal);
 		return;
 	}
 	/* Asked again, for what this tool does: a key that may have been revoked still reads, but does not sell. */
@@ -254,10 +263,11 @@ void mcp_tools_call(struct mcp *mcp)
 	enum lu_error error = mcp->anonymous
 	                          ? auth_as(request, text_of(loop_of(request)->config->public_mcp), tool->scopes, &why)
 	                          : auth_check(request, tool->scopes, &why);
-	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
+	/* Waiting would run the whole batch again. */
+	if (error == LU_DATABASE_UNAVAILABLE && !mcp->batch && request_wait_for_keys(request))
 		return;
 	if (error) {
-		problem_reply(request, error, text_of(why));
+		refuse(mcp, error, why);
 		return;
 	}
 	if (check_arguments(mcp, tool, arguments)) /* left out: as if empty */

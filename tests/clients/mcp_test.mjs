@@ -6,6 +6,8 @@ import { promisify } from 'node:util';
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client as FirstClient } from 'mcp-sdk-of-2025-03-26/client/index.js';
+import { StreamableHTTPClientTransport as FirstTransport } from 'mcp-sdk-of-2025-03-26/client/streamableHttp.js';
 import { assert, shop, test } from './shop.mjs';
 
 const run = promisify(execFile);
@@ -16,6 +18,11 @@ const headers = { authorization: `Bearer ${shop.key('agent')}` };
 const info = { name: 'lastunit-clients', version: '1.0.0' };
 
 const eras = [
+  ['SDK 1.12, which knows 2025-03-26 only', async () => {
+    const client = new FirstClient(info);
+    await client.connect(new FirstTransport(url, { requestInit: { headers } }));
+    return client;
+  }],
   ['SDK 1, legacy', async () => {
     const client = new LegacyClient(info);
     await client.connect(new LegacyTransport(url, { requestInit: { headers } }));
@@ -59,6 +66,19 @@ for (const [name, connect] of eras) {
     shop.audit();
   });
 }
+
+test('SDK 1.12 sends a batch, and takes the answers to it', async () => {
+  await shop.stock('MCP-BATCH', 3);
+  const client = new FirstClient(info);
+  const transport = new FirstTransport(url, { requestInit: { headers } });
+  await client.connect(transport);
+  const answers = [];
+  transport.onmessage = (message) => answers.push(message);
+  const ask = (id) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'check_stock', arguments: { skus: ['MCP-BATCH'] } } });
+  await transport.send([ask(101), { jsonrpc: '2.0', method: 'notifications/initialized' }, ask(102)]);
+  assert.deepEqual(answers.map((answer) => [answer.id, answer.result.structuredContent.items[0].available]), [[101, 3], [102, 3]]);
+  await client.close();
+});
 
 function inspector(...args) {
   return run(node24, [here('node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js'), '--cli',

@@ -155,7 +155,7 @@ static void what_is_wrong_on_the_wire_is_named(void **state)
 		int code;
 		const char *sentence;
 	} rows[] = {
-		{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, "batches are not taken"},
+		{"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, "batches are of the revision 2025-03-26 only"},
 		{"7", -32600, "one JSON-RPC 2.0 request"},
 		{"{\"id\":1,\"method\":\"ping\"}", -32600, "`jsonrpc` must be \"2.0\""},
 		{"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", -32600, "`method` must be a string"},
