@@ -163,11 +163,9 @@ static bool is_refusal(enum lu_error error)
 	return lu_error_stored(error) || error == LU_UNKNOWN_RESERVATION;
 }
 
-/* A hold asked for again that has ended since (turn_operate). */
-static void put_ended(struct json_writer *w, const struct reservation *reservation, int64_t now_us)
+/* How a hold has ended that was over before it was asked about. */
+static void put_ended(struct json_writer *w, enum reservation_state state)
 {
-	enum reservation_state state = reservation_state_at(reservation, now_us);
-	json_member_uuid(w, "hold_id", &reservation->id);
 	json_member_string(w, "status", reservation_state_name(state));
 	json_member_string(w, "next",
 	                   state == RESERVATION_COMMITTED
@@ -200,10 +198,12 @@ static void on_held(struct turn *turn)
 	json_member_bool(&w, "granted", !turn->error);
 	if (turn->error) {
 		json_member_string(&w, "code", lu_error_code(turn->error));
-		if (verdict->reservation)
-			put_ended(&w, verdict->reservation, verdict->at_us);
-		else
+		if (verdict->reservation) { /* asked for again, and over since (turn_operate) */
+			json_member_uuid(&w, "hold_id", &verdict->reservation->id);
+			put_ended(&w, reservation_state_at(verdict->reservation, verdict->at_us));
+		} else {
 			render_shortages(&w, verdict);
+		}
 	} else {
 		json_key(&w, "hold_id");
 		json_put_uuid(&w, &verdict->object_id);
@@ -238,51 +238,60 @@ void mcp_hold(struct mcp *mcp, const json_t *arguments)
 
 /* --- release, buy ------------------------------------------------------------------------------------------------- */
 
-static void reply_end(struct mcp *mcp, const char *done)
+/* A release that finds the hold over does no harm and is no error, but what ended otherwise it did not release. */
+static void put_release(struct json_writer *w, const struct turn *turn)
 {
-	struct turn *turn = &mcp->turn;
+	const struct verdict *verdict = &turn->call.operation.verdict;
+	enum reservation_state state = turn->error ? RESERVATION_COMMITTED : verdict->reservation->state;
+	json_member_bool(w, "released", state == RESERVATION_RELEASED);
+	if (turn->error)
+		json_member_string(w, "code", lu_error_code(turn->error));
+	if (turn->error == LU_UNKNOWN_RESERVATION)
+		return;
+	if (state == RESERVATION_RELEASED && verdict->reservation->ended_us == verdict->at_us)
+		json_member_string(w, "status", reservation_state_name(state));
+	else
+		put_ended(w, state);
+}
+
+static void put_sale(struct json_writer *w, const struct turn *turn)
+{
+	json_member_bool(w, "sold", !turn->error);
+	if (turn->error)
+		json_member_string(w, "code", lu_error_code(turn->error));
+	else
+		json_member_uuid(w, "checkout_id", &turn->call.operation.verdict.checkout->id);
+}
+
+static void on_ended(struct turn *turn)
+{
+	struct mcp *mcp = (struct mcp *)turn;
 	if (turn->error && !is_refusal(turn->error)) {
 		mcp_reply_error(mcp, turn->error, turn->detail);
 		return;
 	}
 	struct buffer buffer = {0};
 	struct json_writer w = structured_open(&buffer);
-	json_member_bool(&w, done, !turn->error);
-	if (turn->error)
-		json_member_string(&w, "code", lu_error_code(turn->error));
-	else if (turn->call.operation.kind == OPERATION_COMMIT) {
-		json_key(&w, "checkout_id");
-		json_put_uuid(&w, &turn->call.operation.verdict.checkout->id);
-	}
+	(turn->call.operation.kind == OPERATION_COMMIT ? put_sale : put_release)(&w, turn);
 	structured_send(mcp, &w);
 }
 
-static void on_released(struct turn *turn)
-{
-	reply_end((struct mcp *)turn, "released");
-}
-
-static void on_bought(struct turn *turn)
-{
-	reply_end((struct mcp *)turn, "sold");
-}
-
-static void end_hold(struct mcp *mcp, const json_t *arguments, enum operation_kind kind, void (*on_done)(struct turn *))
+static void end_hold(struct mcp *mcp, const json_t *arguments, enum operation_kind kind)
 {
 	const json_t *id = json_object_get(arguments, "hold_id");
 	struct operation *operation = begin_operation(mcp, kind);
 	if (json_is_string(id) && uuid_parse(json_text(id), &operation->target))
-		turn_operate(&mcp->turn, (struct text){0}, on_done);
+		turn_operate(&mcp->turn, (struct text){0}, on_ended);
 	else
 		mcp_reply_fault(mcp, TEXT("hold_id must be the hold_id that hold returned."));
 }
 
 void mcp_release_hold(struct mcp *mcp, const json_t *arguments)
 {
-	end_hold(mcp, arguments, OPERATION_RELEASE, on_released);
+	end_hold(mcp, arguments, OPERATION_RELEASE);
 }
 
 void mcp_buy(struct mcp *mcp, const json_t *arguments)
 {
-	end_hold(mcp, arguments, OPERATION_COMMIT, on_bought);
+	end_hold(mcp, arguments, OPERATION_COMMIT);
 }

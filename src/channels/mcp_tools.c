@@ -45,6 +45,9 @@ struct tool {
 	"{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"sku\":{\"type\":\"string\"},\"requested\":{\"type\":" \
 	"\"integer\"},\"available\":{\"type\":\"integer\"},\"held\":{\"type\":\"integer\"},\"next_release_at\":{\"type\":"          \
 	"[\"string\",\"null\"]}},\"required\":[\"sku\"]}}"
+#define ENDED_SCHEMA                                                          \
+	"{\"type\":\"string\",\"enum\":[\"released\",\"expired\",\"committed\"]," \
+	"\"description\":\"how the hold has ended; committed: it was bought\"}"
 #define HOLD_ID                                                                           \
 	{                                                                                     \
 		"hold_id", "{\"type\":\"string\",\"description\":\"as hold returned it\"}", false \
@@ -95,9 +98,8 @@ static const struct tool tools[] = {
                       {"lines", LINES_SCHEMA, false}},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"granted\":{\"type\":\"boolean\"},\"hold_id\":{\"type\":\"string\"},"
-			"\"expires_in_seconds\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\"},\"status\":{\"type\":\"string\","
-			"\"enum\":[\"released\",\"expired\",\"committed\"],\"description\":\"how the hold of this offer_id has ended\"},"
-			"\"next\":{\"type\":\"string\",\"description\":\"what to do then\"},\"lines\":" SHORTAGES_SCHEMA
+			"\"expires_in_seconds\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\"},\"status\":" ENDED_SCHEMA
+			",\"next\":{\"type\":\"string\",\"description\":\"what to do then\"},\"lines\":" SHORTAGES_SCHEMA
 			"},\"required\":[\"granted\"]}",
 		.writes = true,
 		.scopes = SCOPE_SELL,
@@ -107,10 +109,14 @@ static const struct tool tools[] = {
 	{
 		.name = "release_hold",
 		.title = "Release a hold",
-		.description = "Gives a hold back before it ends by itself. Does no harm when repeated.",
+		.description =
+			"Gives a hold back before it ends by itself. Does no harm when repeated, or when the hold is over: status "
+			"tells how it ended, and released is true only if it was released.",
 		.arguments = {HOLD_ID},
 		.output =
-			"{\"type\":\"object\",\"properties\":{\"released\":{\"type\":\"boolean\"},\"code\":{\"type\":\"string\"}},"
+			"{\"type\":\"object\",\"properties\":{\"released\":{\"type\":\"boolean\"},\"code\":{\"type\":\"string\"},"
+			"\"status\":" ENDED_SCHEMA
+			",\"next\":{\"type\":\"string\",\"description\":\"what to do if it was over before\"}},"
 			"\"required\":[\"released\"]}",
 		.writes = true,
 		.scopes = SCOPE_SELL,

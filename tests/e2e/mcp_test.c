@@ -189,6 +189,15 @@ static void the_list_of_tools_has_one_page(void **state)
 
 /* --- the tools ---------------------------------------------------------------------------------------------------- */
 
+static void expect_not_released(const char *id, const char *status)
+{
+	call(shop.key_agent, "release_hold", id);
+	assert_false(is_true("result.isError"));
+	assert_false(says("released"));
+	assert_string_equal(said("status"), status);
+	assert_non_null(strstr(said("next"), "check_stock"));
+}
+
 static void an_agent_finds_checks_holds_and_buys(void **state)
 {
 	shop_expect(shop.key_admin, "PUT", "/v1/skus/MCP-LAMP", NULL,
@@ -217,8 +226,7 @@ static void an_agent_finds_checks_holds_and_buys(void **state)
 	assert_true(says("sold"));
 	assert_string_equal(said("checkout_id"), checkout);
 	shop_expect_row("MCP-LAMP", 0, 0);
-	call(shop.key_agent, "release_hold", id);
-	assert_false(says("released"));
+	expect_not_released(id, "committed");
 	assert_string_equal(said("code"), "reservation_not_active");
 }
 
@@ -246,9 +254,9 @@ static void move_end(const char *hold, const char *when)
 		hold);
 }
 
-static void hold_two(const char *offer, char ret_hold[40])
+static void hold_two(const char *offer, const char *sku, char ret_hold[40])
 {
-	call(shop.key_agent, "hold", holding(offer, "MCP-AGAIN", 2));
+	call(shop.key_agent, "hold", holding(offer, sku, 2));
 	assert_true(says("granted"));
 	snprintf(ret_hold, 40, "%s", said("hold_id"));
 }
@@ -271,7 +279,7 @@ static void the_same_offer_is_told_how_its_hold_stands_now(void **state)
 	char offer[80], hold[40];
 	service_create_sku(&shop, "MCP-AGAIN", 5);
 	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
-	hold_two(offer, hold);
+	hold_two(offer, "MCP-AGAIN", hold);
 	move_end(hold, "clock_timestamp() + interval '60 seconds'");
 	call(shop.key_agent, "hold", holding(offer, "MCP-AGAIN", 2));
 	assert_true(says("granted"));
@@ -281,15 +289,41 @@ static void the_same_offer_is_told_how_its_hold_stands_now(void **state)
 	expect_ended(offer, hold, "released");
 
 	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
-	hold_two(offer, hold);
+	hold_two(offer, "MCP-AGAIN", hold);
 	move_end(hold, "clock_timestamp()");
 	expect_ended(offer, hold, "expired");
 
 	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
-	hold_two(offer, hold);
+	hold_two(offer, "MCP-AGAIN", hold);
 	call(shop.key_agent, "buy", shop_text("{\"hold_id\":\"%s\"}", hold));
 	expect_ended(offer, hold, "committed");
 	assert_string_equal(said("code"), "reservation_not_active");
+}
+
+/* A retried release has what it wants; what ended otherwise nobody released. */
+static void a_release_is_told_how_the_hold_has_ended(void **state)
+{
+	char id[80], hold[40];
+	service_create_sku(&shop, "MCP-OVER", 5);
+	hold_two(offer_for(shop.key_agent, "MCP-OVER"), "MCP-OVER", hold);
+	snprintf(id, sizeof id, "{\"hold_id\":\"%s\"}", hold);
+	for (int again = 0; again < 2; again++) {
+		call(shop.key_agent, "release_hold", id);
+		assert_true(says("released"));
+		assert_string_equal(said("status"), "released");
+		assert_int_equal(!!strstr(said("next"), "check_stock"), again);
+	}
+	hold_two(offer_for(shop.key_agent, "MCP-OVER"), "MCP-OVER", hold);
+	snprintf(id, sizeof id, "{\"hold_id\":\"%s\"}", hold);
+	move_end(hold, "clock_timestamp()");
+	expect_not_released(id, "expired");
+	expect_not_released(id, "expired");
+	assert_string_equal(said("code"), "");
+	shop_expect_row("MCP-OVER", 5, 0);
+	call(shop.key_agent, "release_hold", "{\"hold_id\":\"01900000-0000-7000-8000-000000000000\"}");
+	assert_false(says("released"));
+	assert_string_equal(said("code"), "unknown_reservation");
+	assert_string_equal(said("status"), "");
 }
 
 /* A model that makes a key up, or brings one that another agent was given. */
@@ -418,6 +452,7 @@ int main(void)
 		cmocka_unit_test_teardown(an_agent_finds_checks_holds_and_buys, shop_audit),
 		cmocka_unit_test_teardown(the_same_offer_holds_once, shop_audit),
 		cmocka_unit_test_teardown(the_same_offer_is_told_how_its_hold_stands_now, shop_audit),
+		cmocka_unit_test_teardown(a_release_is_told_how_the_hold_has_ended, shop_audit),
 		cmocka_unit_test(an_invented_offer_is_told_to_look_again),
 		cmocka_unit_test_teardown(sold_out_is_an_answer, shop_audit),
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),

@@ -60,7 +60,7 @@ function site_pane() {
   });
   const release = button('Let go', async () => {
     const event = await site.release(held);
-    it.says(event, event.status === 200, 'Let go. It is back on sale.');
+    it.says(event, event.status === 200, event.json?.status === 'expired' ? 'It had ended before.' : 'Let go. It is no longer held.');
     hold_is(null);
   });
   function hold_is(id) {
