@@ -27,7 +27,8 @@ void ready_get(struct request *request)
 	/* Without a lease or a Redis every read costs PostgreSQL a query: true, but slower. Who configured no Redis wants
 	 * it so. */
 	bool as_configured = (status.lease && status.redis_reachable) || !status.redis_configured;
-	json_put_string(&w, status.database_reachable && as_configured ? "ok" : "degraded");
+	bool may = !weakness_find(&found, WEAKNESS_RIGHTS_MISSING);
+	json_put_string(&w, status.database_reachable && may && as_configured ? "ok" : "degraded");
 	json_member_bool(&w, "database_reachable", status.database_reachable);
 	if (status.redis_configured) {
 		json_member_bool(&w, "redis_reachable", status.redis_reachable);

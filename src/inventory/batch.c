@@ -87,6 +87,7 @@ enum outcome attempt_outcome(const struct pg *pg)
 		    !strcmp(pg_error(pg)->constraint, "orders_number_is_unique"))
 			return OUTCOME_AGAIN;
 		return OUTCOME_CULPRIT;
+	case PG_FORBIDDEN: /* its neighbours may need other rights */
 	case PG_VIOLATION:
 	case PG_NONE:
 		break;

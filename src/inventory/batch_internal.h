@@ -19,6 +19,7 @@ struct writers {
 	 * one more session per batch. */
 	atomic_uint abandoned;
 	_Atomic int64_t last_try_ns;
+	_Atomic int64_t tell_forbidden_ns; /* not before: one line in the log for thousands of writes */
 };
 
 struct writer {

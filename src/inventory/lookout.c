@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -42,6 +43,7 @@ struct lookout {
 	struct pg *pg;
 	struct redis *connection;
 	bool redis_told_away, database_told_away;
+	char rights_told[700]; /* the sentence on rights that are missing, as it was told last; "": none are */
 	int64_t look_database_ns, look_redis_ns, look_redis_away_ns; /* when next */
 };
 
@@ -63,11 +65,29 @@ static void look_end(struct lookout *l, struct found **place)
 	pthread_mutex_unlock(&l->mutex);
 }
 
+/* `told`: whoever starts the service tells what is so then. */
+static void see_rights(struct lookout *l, const struct weaknesses *list, bool told)
+{
+	const char *sentence = weakness_find(list, WEAKNESS_RIGHTS_MISSING);
+	if (!strcmp(sentence ? sentence : "", l->rights_told))
+		return;
+	snprintf(l->rights_told, sizeof l->rights_told, "%s", sentence ? sentence : "");
+	if (told)
+		return;
+	if (sentence)
+		log_event(LOG_WARN, "rights_missing why=%s", log_quote(text_of(sentence)));
+	else
+		log_event(LOG_INFO, "rights_back");
+}
+
 enum lu_error lookout_first(struct lookout *l, struct pg *pg, int64_t deadline_ns)
 {
-	enum lu_error error = weakness_look_database(look_begin(l), pg, deadline_ns);
-	if (!error)
+	struct weaknesses *list = look_begin(l);
+	enum lu_error error = weakness_look_database(list, pg, deadline_ns);
+	if (!error) {
+		see_rights(l, list, true);
 		look_end(l, &l->database);
+	}
 	l->look_database_ns = deadline_in_ms(LOOK_EVERY_MS);
 	return error;
 }
@@ -115,8 +135,13 @@ static void look_at_database(struct lookout *l)
 {
 	int64_t deadline_ns = deadline_in_ms(DATABASE_MS);
 	l->look_database_ns = deadline_in_ms(LOOK_EVERY_MS);
-	if (!pg_connect(l->pg, deadline_ns) && !weakness_look_database(look_begin(l), l->pg, deadline_ns))
-		look_end(l, &l->database);
+	if (pg_connect(l->pg, deadline_ns))
+		return;
+	struct weaknesses *list = look_begin(l);
+	if (weakness_look_database(list, l->pg, deadline_ns))
+		return;
+	see_rights(l, list, false);
+	look_end(l, &l->database);
 }
 
 /* --- the thread --------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* What weakens a promise (weakness.h).
  *
- * Happy path: three questions to PostgreSQL (settings and standbys, guards, rights), one to Redis, and nothing to say.
+ * Happy path: four questions to PostgreSQL (settings and standbys, guards, rights too many and too few), one to Redis, and nothing to say.
  * Failure modes: a question that is not answered ends the look with its error; what was found so far stays.
  */
 #include "inventory/weakness.h"
@@ -25,6 +25,14 @@ void weakness_add(struct weaknesses *list, const char *name, const char *promise
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
 	list->items[list->count++] = (struct weakness){name, promises, arena_text(list->arena, text_of(sentence)).data};
+}
+
+const char *weakness_find(const struct weaknesses *list, const char *name)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!strcmp(list->items[i].name, name))
+			return list->items[i].sentence;
+	return NULL;
 }
 
 bool weakness_any_promise(const struct weaknesses *list)
@@ -184,12 +192,59 @@ static enum lu_error look_at_powers(struct weaknesses *list, struct pg *pg, int6
 	return LU_OK;
 }
 
+/* --- PostgreSQL: what the service may ---------------------------------------------------------------------------------- */
+
+/* What the migrations GRANT to the role that serve acts as, less what it has. */
+static const struct pg_statement rights = {
+	"weakness_rights",
+	"WITH ours AS (SELECT c.oid, c.relname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid"
+	"  WHERE n.nspname = 'lastunit' AND c.relkind IN ('r', 'p', 'v')),"
+	" lost(named) AS (SELECT w.privilege || ' ON lastunit.' || o.relname FROM (VALUES"
+	"  ('SELECT', 'api_key cache_epoch checkout hold idempotency invalidation keys_version ledger migration orders principal"
+	" product reservation search_word secret sku sku_text webhook webhook_failure webhook_out'),"
+	"  ('INSERT', 'checkout hold idempotency ledger orders reservation sku sku_text webhook webhook_failure webhook_out'),"
+	"  ('UPDATE', 'cache_epoch invalidation webhook webhook_failure webhook_out'),"
+	"  ('DELETE', 'hold invalidation webhook webhook_failure webhook_out')) w(privilege, tables)"
+	"  JOIN ours o ON o.relname = ANY (string_to_array(w.tables, ' '))"
+	"  WHERE NOT has_table_privilege('lastunit_service', o.oid, w.privilege)"
+	" UNION ALL SELECT format('UPDATE (%I) ON lastunit.%I', a.attname, o.relname) FROM (VALUES"
+	"  ('checkout', 'cancelled'), ('hold', 'expires_at'), ('idempotency', 'detail'),"
+	"  ('orders', 'changed_at version channel sku_ids quantities counted'),"
+	"  ('reservation', 'state expires_at ended_at checkout_id'),"
+	"  ('sku', 'on_hand reserved safety_stock tracked version writer'), ('sku_text', 'titles names')) w(relname, columns)"
+	"  JOIN ours o USING (relname)"
+	"  JOIN pg_attribute a ON a.attrelid = o.oid AND a.attname = ANY (string_to_array(w.columns, ' '))"
+	"  WHERE NOT has_column_privilege('lastunit_service', o.oid, a.attnum, 'UPDATE')"
+	" UNION ALL SELECT format('EXECUTE ON FUNCTION lastunit.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid))"
+	"  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
+	"  WHERE n.nspname = 'lastunit' AND p.proname = 'search_products'"
+	"   AND NOT has_function_privilege('lastunit_service', p.oid, 'EXECUTE')"
+	" UNION ALL SELECT 'USAGE ON SCHEMA lastunit' FROM pg_namespace n"
+	"  WHERE n.nspname = 'lastunit' AND NOT has_schema_privilege('lastunit_service', n.oid, 'USAGE'))"
+	" SELECT count(*), coalesce(left(string_agg(named, ', ' ORDER BY named), 300), '') FROM lost"};
+
+static enum lu_error look_at_rights(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *r __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &rights, NULL, deadline_ns, &r);
+	if (error || !pg_get_int(r, 0, 0))
+		return error;
+	int64_t count = pg_get_int(r, 0, 0);
+	weakness_add(list, WEAKNESS_RIGHTS_MISSING, "P6",
+	             "lastunit_service has lost %lld %s: %.*s. What needs it is answered 503 database_unavailable; to mend"
+	             " it: GRANT ... TO lastunit_service",
+	             (long long)count, text_plural(count, "right", "rights"), PQgetlength(r, 0, 1), PQgetvalue(r, 0, 1));
+	return LU_OK;
+}
+
 enum lu_error weakness_look_database(struct weaknesses *list, struct pg *pg, int64_t deadline_ns)
 {
 	enum lu_error error = look_at_settings(list, pg, deadline_ns);
 	if (!error)
 		error = look_at_guards(list, pg, deadline_ns);
-	return error ? error : look_at_powers(list, pg, deadline_ns);
+	if (!error)
+		error = look_at_powers(list, pg, deadline_ns);
+	return error ? error : look_at_rights(list, pg, deadline_ns);
 }
 
 /* --- Redis -------------------------------------------------------------------------------------------------------------- */

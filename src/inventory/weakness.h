@@ -14,6 +14,8 @@
 
 #define WEAKNESS_MAX 48 /* further ones are not kept: nobody reads that far */
 
+#define WEAKNESS_RIGHTS_MISSING "rights_missing"
+
 struct weakness {
 	const char *name;     /* for programs, never changed: "fsync_off" */
 	const char *promises; /* "P4", "P1 P4"; "": it weakens none, it costs */
@@ -28,10 +30,12 @@ struct weaknesses {
 
 void weakness_add(struct weaknesses *list, const char *name, const char *promises, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The sentence of the first of this name; NULL: there is none. */
+const char *weakness_find(const struct weaknesses *list, const char *name);
 /* Some item weakens a promise. */
 bool weakness_any_promise(const struct weaknesses *list);
 
-/* Durability, standbys, the guards that the schema's promises stand on, who may rewrite the ledger. Any role may look;
+/* Durability, standbys, the guards that the schema's promises stand on, who may rewrite the ledger, what the service's role has lost. Any role may look;
  * what only a member of pg_read_all_stats sees is passed over otherwise. */
 enum lu_error weakness_look_database(struct weaknesses *list, struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Eviction, persistence, role, memory: by INFO, which every Redis user may ask, never by CONFIG. */

@@ -15,6 +15,7 @@
 #include "base/id.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/text.h"
 #include "store/pg.h"
 
 #define RETRIES_MAX 5
@@ -22,6 +23,7 @@
 #define TROUBLE_MS_MAX 2000 /* how long a batch waits for PostgreSQL to come back */
 #define ABANDONED_MAX 4     /* sessions given up with a COMMIT under way, before new ones are refused */
 #define ABANDONED_PROBE_MS 1000
+#define FORBIDDEN_TOLD_MS 10000
 
 /* --- 1 drop -------------------------------------------------------------------------------------------------------- */
 
@@ -92,13 +94,28 @@ static void run_singly(struct batch *b)
 	b->count = 0;
 }
 
+/* It is the role's fault, not the operation's. The lookout names the right (lookout.h). */
+static void refuse_forbidden(struct batch *b, const struct pg_error *e)
+{
+	struct writers *all = b->writer->all;
+	int64_t tell_ns = atomic_load(&all->tell_forbidden_ns);
+	if (clock_boottime_ns() >= tell_ns &&
+	    atomic_compare_exchange_strong(&all->tell_forbidden_ns, &tell_ns, deadline_in_ms(FORBIDDEN_TOLD_MS)))
+		log_event(LOG_ERROR, "write_forbidden sqlstate=%s message=%s", e->sqlstate, log_quote(text_of(e->message)));
+	refuse_all(b, refusal_of(b->operations[0], LU_DATABASE_UNAVAILABLE));
+}
+
 static void blame(struct batch *b)
 {
 	const struct pg_error *e = pg_error(b->writer->pg);
 	const struct operation *op = b->operations[0];
+	if (e->class == PG_FORBIDDEN) {
+		refuse_forbidden(b, e);
+		return;
+	}
 	log_event(LOG_ERROR, "operation_failed kind=%d sku=%s sqlstate=%s constraint=%s message=%s", op->kind,
 	          op->sku_count ? log_quote(op->skus[0]) : "-", e->sqlstate, e->constraint[0] ? e->constraint : "-",
-	          log_quote((struct text){e->message, __builtin_strlen(e->message)}));
+	          log_quote(text_of(e->message)));
 	refuse_all(b, LU_INTERNAL);
 }
 

@@ -42,6 +42,7 @@ static enum pg_class class_of(const char *sqlstate)
 		// clang-format off
 		{"40001", PG_RETRY},      {"40P01", PG_RETRY},     {"55P03", PG_RETRY},
 		{"57014", PG_UNAVAILABLE}, {"53", PG_UNAVAILABLE}, {"23505", PG_DUPLICATE},
+		{"42501", PG_FORBIDDEN},
 		/* The server is going, or has gone, or has become a standby. */
 		{"08", PG_CONNECTION},    {"57P", PG_CONNECTION},  {"25006", PG_CONNECTION}, {"25P03", PG_CONNECTION},
 		/* BEGIN READ WRITE and pg_current_wal_lsn() on a standby; 0A000 also: a prepared plan's table was altered. */
@@ -66,6 +67,7 @@ enum lu_error pg_error_meaning(enum pg_class class)
 		return LU_OVERLOADED;
 	case PG_CONNECTION:
 	case PG_DEADLINE:
+	case PG_FORBIDDEN: /* no fault of the request's, and mended by an operator like the others */
 		return LU_DATABASE_UNAVAILABLE;
 	case PG_DUPLICATE:
 	case PG_VIOLATION:

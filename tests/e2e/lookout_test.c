@@ -2,7 +2,7 @@
  *
  * Bugs it guards against: a dead Redis that an idle instance goes on calling reachable, since no call of its own has failed;
  * warnings that are those of the start for ever; an outage that leaves no line in the log, or thousands; a reason
- * (WRONGPASS) that nobody is told.
+ * (WRONGPASS) that nobody is told; a role that has lost a right, while all is called well and each write is a 500.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,6 +122,57 @@ static void what_goes_and_comes_back_is_told_once_though_nobody_asks(void **stat
 	command_done(&serve);
 }
 
+/* A sale, again and again under the key that it shall have once it may be made. */
+static int sell(const char *key, char ret_code[40])
+{
+	struct answer answer = service_try(&instance, key, "POST", "/v1/checkouts", "Idempotency-Key: rights\r\n",
+	                                   "{\"lines\":[{\"sku\":\"R\",\"quantity\":1}]}");
+	int status = answer.status;
+	snprintf(ret_code, 40, "%s", answer_string(&answer, "code"));
+	answer_done(&answer);
+	return status;
+}
+
+static void expect_status(const char *status)
+{
+	struct answer ready = service_try(&instance, NULL, "GET", "/readyz", NULL, NULL);
+	assert_string_equal(answer_string(&ready, "status"), status);
+	answer_done(&ready);
+}
+
+static void a_right_that_is_lost_is_named_and_what_needs_it_is_503(void **state)
+{
+	static const char lost[] = "lastunit_service has lost 1 right: INSERT ON lastunit.ledger.";
+	char key[80], code[40];
+	quiet_sku(&shop, "R", 3);
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "till", "--channel", "pos",
+	                                                   NULL},
+	                                  shop.variables);
+	assert_int_equal(sscanf(made.out, "%79s", key), 1);
+	command_done(&made);
+	serve_start();
+	wait_ready("lease", true, "has lost", false);
+	quiet_sql(&shop, "REVOKE INSERT ON lastunit.ledger FROM lastunit_service");
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(sell(key, code), 503);
+		assert_string_equal(code, "database_unavailable");
+	}
+	wait_ready("database_reachable", true, lost, true);
+	expect_status("degraded");
+	quiet_sql(&shop, "GRANT INSERT ON lastunit.ledger TO lastunit_service");
+	assert_int_equal(sell(key, code), 201);
+	wait_ready("database_reachable", true, "has lost", false);
+	expect_status("ok");
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	if (lines_with("error write_forbidden sqlstate=42501 message=\"permission denied for table ledger\"") != 1 ||
+	    lines_with(lost) != 1 || lines_with("warn rights_missing why=") != 1 || lines_with("info rights_back") != 1 ||
+	    lines_with("operation_failed"))
+		fail_msg("%s", serve.err);
+	command_done(&serve);
+}
+
 /* It ends by itself, as its address is looked at last. */
 static void why_redis_refuses_is_in_the_log(void **state)
 {
@@ -140,6 +191,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_and_comes_back_is_told_once_though_nobody_asks),
+		cmocka_unit_test(a_right_that_is_lost_is_named_and_what_needs_it_is_503),
 		cmocka_unit_test(why_redis_refuses_is_in_the_log),
 	};
 	return cmocka_run_group_tests(tests, servers_start, servers_end);

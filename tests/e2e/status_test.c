@@ -181,6 +181,27 @@ static void roles_that_may_rewrite_the_ledger_are_named(void **state)
 	assert_finding(&shop, "ledger_may_be_rewritten", "P1", ": clerk, reader\"");
 }
 
+/* What a migration gives and the list does not know would be missed by nobody. */
+static void each_right_of_the_service_is_missed(void **state)
+{
+	char lost[80];
+	assert_finding(&shop, "rights_missing", NULL, NULL);
+	snprintf(lost, sizeof lost, "has lost %s rights: ",
+	         quiet_sql(&shop,
+	                   "WITH given(acl) AS (SELECT relacl FROM pg_class WHERE relnamespace = 'lastunit'::regnamespace"
+	                   " UNION ALL SELECT attacl FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+	                   "  WHERE c.relnamespace = 'lastunit'::regnamespace"
+	                   " UNION ALL SELECT proacl FROM pg_proc WHERE pronamespace = 'lastunit'::regnamespace"
+	                   " UNION ALL SELECT nspacl FROM pg_namespace WHERE nspname = 'lastunit')"
+	                   " SELECT count(*) FROM given, aclexplode(acl) a WHERE a.grantee = 'lastunit_service'::regrole"));
+	quiet_sql(&shop, "REVOKE UPDATE (expires_at) ON lastunit.hold FROM lastunit_service");
+	assert_finding(&shop, "rights_missing", "P6", "has lost 1 right: UPDATE (expires_at) ON lastunit.hold.");
+	quiet_sql(&shop,
+	          "REVOKE ALL ON ALL TABLES IN SCHEMA lastunit FROM lastunit_service; REVOKE ALL ON SCHEMA lastunit FROM"
+	          " lastunit_service; REVOKE ALL ON ALL FUNCTIONS IN SCHEMA lastunit FROM lastunit_service");
+	assert_finding(&shop, "rights_missing", "P6", lost);
+}
+
 /* --- what moves --------------------------------------------------------------------------------------------------------------- */
 
 static void holds_are_counted_and_overdue_ones_weaken_p5(void **state)
@@ -439,6 +460,7 @@ int main(void)
 		SHOP_TEST(standbys_that_nobody_waits_for_are_named),
 		SHOP_TEST(a_guard_that_is_gone_asleep_or_easily_silenced_is_named),
 		SHOP_TEST(roles_that_may_rewrite_the_ledger_are_named),
+		SHOP_TEST(each_right_of_the_service_is_missed),
 		SHOP_TEST(holds_are_counted_and_overdue_ones_weaken_p5),
 		SHOP_TEST(changes_in_sql_wait_for_a_relay_that_is_not_there),
 		SHOP_TEST(the_oldest_transaction_is_named),

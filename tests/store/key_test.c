@@ -162,9 +162,10 @@ static void every_change_moves_the_version_and_none_is_missed(void **state)
 		before = row.keys_version;
 	}
 	/* The service itself may not make keys. */
-	assert_int_equal(pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('z', 1)", SOON), LU_INTERNAL);
+	assert_int_equal(pg_command(pg, "INSERT INTO principal (name, channel) VALUES ('z', 1)", SOON),
+	                 LU_DATABASE_UNAVAILABLE);
 	assert_string_equal(pg_error(pg)->sqlstate, "42501");
-	assert_int_equal(pg_command(pg, "UPDATE api_key SET scopes = 31", SOON), LU_INTERNAL);
+	assert_int_equal(pg_command(pg, "UPDATE api_key SET scopes = 31", SOON), LU_DATABASE_UNAVAILABLE);
 	assert_string_equal(pg_error(pg)->sqlstate, "42501");
 	pg_free(pg);
 }
@@ -229,7 +230,7 @@ static void settings_travel_with_the_keys_and_are_changed_one_by_one(void **stat
 	change(owner, TEXT("nobody"), given, false);
 	/* The service obeys settings, it does not make them. */
 	bool known;
-	assert_int_equal(principal_change(service, TEXT("bazaar"), &given, SOON, &known), LU_INTERNAL);
+	assert_int_equal(principal_change(service, TEXT("bazaar"), &given, SOON, &known), LU_DATABASE_UNAVAILABLE);
 	assert_string_equal(pg_error(service)->sqlstate, "42501");
 	pg_free(owner);
 	pg_free(service);

@@ -126,7 +126,7 @@ static void nobody_rewrites_the_ledger(void **state)
 	ok(service, insert(service, &first, 1));
 	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
 		/* The service has no right to. */
-		assert_int_equal(pg_command(service, changes[i], SOON), LU_INTERNAL);
+		assert_int_equal(pg_command(service, changes[i], SOON), LU_DATABASE_UNAVAILABLE);
 		assert_string_equal(pg_error(service)->sqlstate, "42501");
 		/* The owner, a superuser even, meets the trigger; also one that says it is a replica. */
 		assert_int_equal(pg_command(owner, changes[i], SOON), LU_INTERNAL);

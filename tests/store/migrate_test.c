@@ -256,7 +256,7 @@ static void the_service_may_do_what_it_needs_and_no_more(void **state)
 	};
 	struct pg *pg = session();
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-		assert_int_equal(pg_command(pg, refused[i], SOON), LU_INTERNAL);
+		assert_int_equal(pg_command(pg, refused[i], SOON), LU_DATABASE_UNAVAILABLE);
 		assert_string_equal(pg_error(pg)->sqlstate, "42501");
 	}
 	ok(pg,

@@ -259,7 +259,7 @@ static void the_service_changes_versions_and_lines_and_nothing_else(void **state
 	                                      "TRUNCATE orders"};
 	struct pg *pg = session();
 	for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-		assert_int_equal(pg_command(pg, refused[i], SOON), LU_INTERNAL);
+		assert_int_equal(pg_command(pg, refused[i], SOON), LU_DATABASE_UNAVAILABLE);
 		assert_string_equal(pg_error(pg)->sqlstate, "42501");
 	}
 	pg_free(pg);
