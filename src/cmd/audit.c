@@ -36,8 +36,8 @@ int cmd_audit(int argc, char **argv)
 	int code = cmd_begin(&manual, &config, flags, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;
-	if (!*config.database_url)
-		return cmd_fail(&manual, EXIT_USAGE, "--database-url (or LASTUNIT_DATABASE_URL) is required");
+	if ((code = cmd_check_database_url(&manual, config.database_url)) != CMD_GO_ON)
+		return code;
 	struct redis_address address;
 	const char *why_address;
 	if (*config.redis_url && !redis_address_parse(config.redis_url, &address, &why_address))

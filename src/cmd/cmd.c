@@ -5,6 +5,7 @@
  */
 #include "cmd/cmd.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "store/migrate.h"
 
 #define WHY_BYTES 512
@@ -106,19 +108,57 @@ enum lu_error cmd_connect_until(struct pg *pg, int64_t deadline_ns)
 	return error;
 }
 
+static int refuse_database_url(const struct manual *manual, int size, const char *why)
+{
+	return cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s: write postgresql://user@host/db", size, why);
+}
+
+/* libpq ends some of its sentences with the URL, and a password may stand in that. */
+static int without_url(const char *why, const char *url)
+{
+	size_t size = strcspn(why, "\n");
+	const char *quoted = strstr(why, url);
+	if (quoted && quoted - why >= 3 && strncmp(quoted - 3, ": \"", 3) == 0)
+		size = (size_t)(quoted - why) - 3;
+	return (int)size;
+}
+
+/* One, or one for each of several hosts; libpq looks at them only when it connects. */
+static bool are_ports(const char *ports)
+{
+	for (;; ports++) {
+		size_t size = strcspn(ports, ",");
+		int64_t port;
+		if (size && (!text_to_int64((struct text){ports, size}, &port) || port < 1 || port > UINT16_MAX))
+			return false;
+		ports += size;
+		if (!*ports)
+			return true;
+	}
+}
+
+int cmd_check_database_url(const struct manual *manual, const char *url)
+{
+	if (!*url)
+		return cmd_fail(manual, EXIT_USAGE, "--database-url (or LASTUNIT_DATABASE_URL) is required");
+	char *why = NULL;
+	PQconninfoOption *parsed = PQconninfoParse(url, &why);
+	int code = CMD_GO_ON;
+	if (!parsed)
+		code = refuse_database_url(manual, without_url(why ? why : "", url), why ? why : "");
+	for (const PQconninfoOption *option = parsed; option && option->keyword; option++)
+		if (option->val && strcmp(option->keyword, "port") == 0 && !are_ports(option->val))
+			code = refuse_database_url(manual, INT_MAX, "a port is a number from 1 to 65535");
+	PQfreemem(why);
+	PQconninfoFree(parsed);
+	return code;
+}
+
 int cmd_connect(const struct manual *manual, const char *database_url, struct pg **ret_pg)
 {
-	if (!*database_url)
-		return cmd_fail(manual, EXIT_USAGE, "--database-url (LASTUNIT_DATABASE_URL) is required");
-	char *why = NULL;
-	PQconninfoOption *parsed = PQconninfoParse(database_url, &why);
-	if (!parsed) {
-		cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s: write postgresql://user@host/db",
-		         (int)strcspn(why ? why : "", "\n"), why ? why : "");
-		PQfreemem(why);
-		return EXIT_USAGE;
-	}
-	PQconninfoFree(parsed);
+	int code = cmd_check_database_url(manual, database_url);
+	if (code != CMD_GO_ON)
+		return code;
 	struct pg_options options = {.url = database_url, .application_name = "lastunit"};
 	struct pg *pg = pg_new(&options);
 	if (cmd_connect_until(pg, deadline_in_ms(CONNECT_MS))) {

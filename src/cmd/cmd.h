@@ -43,6 +43,8 @@ int cmd_begin(const struct manual *manual, struct config *config, const struct c
               char **argv, int *ret_positionals) __attribute__((warn_unused_result));
 /* One line on stderr, "lastunit NAME: …"; returns `code`. */
 int cmd_fail(const struct manual *manual, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* CMD_GO_ON, or the exit code after one line on stderr, without a password: it is missing, or cannot be read. */
+int cmd_check_database_url(const struct manual *manual, const char *url) __attribute__((warn_unused_result));
 /* Tries until the deadline, or until the server refuses what waiting does not mend; pg_error() says why. */
 enum lu_error cmd_connect_until(struct pg *pg, int64_t deadline_ns) __attribute__((warn_unused_result));
 /* Connects as the owner of the database, for commands that are not `serve`. 0 and *ret_pg, or the exit code after one

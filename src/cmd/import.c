@@ -138,8 +138,9 @@ static void make_key(struct run *run)
 static int prepare(struct run *run)
 {
 	const struct flags *flags = &run->flags;
-	if (!*run->config.database_url)
-		return cmd_fail(&manual, EXIT_USAGE, "--database-url (or LASTUNIT_DATABASE_URL) is required");
+	int code = cmd_check_database_url(&manual, run->config.database_url);
+	if (code != CMD_GO_ON)
+		return code;
 	if (*flags->profile && !(run->profile = import_profile_find(flags->profile)))
 		return cmd_fail(&manual, EXIT_USAGE, "--profile %s is unknown; there is %s", flags->profile,
 		                import_profile_names());

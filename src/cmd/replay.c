@@ -374,6 +374,8 @@ int cmd_replay(int argc, char **argv)
 	const char *why;
 	if (code == CMD_GO_ON && positionals != 1)
 		code = cmd_fail(&manual, EXIT_USAGE, "which file? usage: lastunit %s", manual.usage);
+	if (code == CMD_GO_ON && *run->config.database_url)
+		code = cmd_check_database_url(&manual, run->config.database_url);
 	if (code == CMD_GO_ON && *run->config.redis_url && !redis_address_parse(run->config.redis_url, &address, &why))
 		code = cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why);
 	if (code == CMD_GO_ON) {

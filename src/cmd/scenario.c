@@ -92,8 +92,12 @@ static int take_keys(struct scenario_command *c)
 static int take_backends(struct scenario_command *c)
 {
 	const char *why;
-	if (*c->config.database_url)
+	if (*c->config.database_url) {
+		int code = cmd_check_database_url(&manual, c->config.database_url);
+		if (code != CMD_GO_ON)
+			return code;
 		c->options.database_url = c->config.database_url;
+	}
 	if (!*c->config.redis_url)
 		return CMD_GO_ON;
 	if (!redis_address_parse(c->config.redis_url, &c->redis, &why))

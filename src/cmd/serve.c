@@ -124,8 +124,8 @@ int cmd_serve(int argc, char **argv)
 	int positionals, code = cmd_begin(&manual, &config, NULL, argc, argv, &positionals);
 	if (code != CMD_GO_ON)
 		return code;
-	if (!*config.database_url)
-		return cmd_fail(&manual, EXIT_USAGE, "--database-url (LASTUNIT_DATABASE_URL) is required");
+	if ((code = cmd_check_database_url(&manual, config.database_url)) != CMD_GO_ON)
+		return code;
 	char why[512];
 	if (!serve_settings_check(&config, why))
 		return cmd_fail(&manual, EXIT_USAGE, "%s", why);

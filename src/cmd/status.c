@@ -33,8 +33,9 @@ static int look(struct status *status, const struct config *config, const char *
 	struct redis_address address;
 	char why[512];
 	const char *why_address;
-	if (!*config->database_url)
-		return cmd_fail(&manual, EXIT_USAGE, "--database-url (LASTUNIT_DATABASE_URL) is required");
+	int code = cmd_check_database_url(&manual, config->database_url);
+	if (code != CMD_GO_ON)
+		return code;
 	if (*config->redis_url && !redis_address_parse(config->redis_url, &address, &why_address))
 		return cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why_address);
 	size_t size = strlen(url);

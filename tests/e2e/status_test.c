@@ -342,8 +342,8 @@ static void assert_code(const char *const *arguments, int code, const char *word
 	command_done(&command);
 }
 
-/* The first thing a newcomer forgets: whatever he calls says the same. */
-static void a_database_that_was_never_migrated_is_2_for_every_command(void **state)
+/* Every command that asks the database, at this URL, ends with 2 and these words. */
+static void assert_2_for_all(const char *url, const char *word)
 {
 	char file[] = "/tmp/status-test-XXXXXX";
 	int fd = mkstemp(file);
@@ -361,11 +361,34 @@ static void a_database_that_was_never_migrated_is_2_for_every_command(void **sta
 		if (strcmp(arguments[0], "import") == 0)
 			arguments[count++] = file;
 		arguments[count++] = "--database-url";
-		arguments[count] = quiet_pg.url;
-		assert_code(arguments, 2, "the database has schema version 0, this binary needs ");
-		assert_code(arguments, 2, ": run `lastunit migrate`\n");
+		arguments[count] = url;
+		assert_code(arguments, 2, word);
 	}
 	unlink(file);
+}
+
+/* The first thing a newcomer forgets: whatever he calls says the same. */
+static void a_database_that_was_never_migrated_is_2_for_every_command(void **state)
+{
+	assert_2_for_all(quiet_pg.url, "the database has schema version 0, this binary needs ");
+	assert_2_for_all(quiet_pg.url, ": run `lastunit migrate`\n");
+}
+
+/* libpq's sentences name no option, and some end with the URL as it was given. */
+static void a_database_url_that_cannot_be_read_is_2_for_every_command(void **state)
+{
+	assert_2_for_all("postgresql://me:secret@[::1",
+	                 ": --database-url: end of string reached when looking for matching "
+	                 "\"]\" in IPv6 host address in URI: write postgresql://user@host/db\n");
+	assert_2_for_all("host=localhost prot=5432", ": --database-url: invalid connection option \"prot\": write ");
+	assert_2_for_all("postgresql://me:secret@localhost:54x2/shop",
+	                 ": --database-url: a port is a number from 1 to 65535: ");
+	assert_2_for_all("host=a,b port=5432,70000", ": --database-url: a port is a number from 1 to 65535: ");
+	assert_2_for_all("shop", ": --database-url: missing \"=\" after \"shop\"");
+	assert_2_for_all("", ": --database-url (or LASTUNIT_DATABASE_URL) is required\n");
+	assert_code((const char *[]){"replay", "/nowhere", "--database-url", "shop", NULL}, 2, ": --database-url: missing");
+	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent,/nowhere port=5432,", NULL}, 3,
+	            "cannot");
 }
 
 static void no_database_is_3_and_a_silent_instance_1(void **state)
@@ -469,6 +492,7 @@ int main(void)
 		SHOP_TEST(without_redis_all_promises_stand_and_it_says_what_that_means),
 		SHOP_TEST(an_epoch_of_another_redis_or_another_life_is_told),
 		SHOP_TEST(a_database_that_was_never_migrated_is_2_for_every_command),
+		SHOP_TEST(a_database_url_that_cannot_be_read_is_2_for_every_command),
 		SHOP_TEST(no_database_is_3_and_a_silent_instance_1),
 		cmocka_unit_test(a_service_that_stands_is_quiet_and_one_whose_cell_lied_is_not),
 	};
