@@ -234,6 +234,17 @@ void shortage_figures(struct shortage *shortage, const struct row *row, int64_t 
 	shortage->next_release_us = shortage->held > 0 ? row->sku.next_release_us : 0;
 }
 
+void beyond_add(struct operation *operation, struct text sku, int64_t units, const struct row *row, size_t room)
+{
+	struct verdict *verdict = &operation->verdict;
+	if (!verdict->shortages)
+		verdict->shortages = ARENA_ARRAY(operation->arena, room, struct shortage);
+	CHECK(verdict->shortage_count < room);
+	verdict->shortages[verdict->shortage_count++] = (struct shortage){.sku = verdict_text(operation->arena, sku),
+	                                                                  .requested = units,
+	                                                                  .available = row->sku.figures.on_hand};
+}
+
 /* --- keys ------------------------------------------------------------------------------------------------------------ */
 
 /* A key in its order: (principal, bytes). The first eight bytes as a number settle nearly every comparison. */

@@ -104,11 +104,11 @@ static bool cart_secure(struct run *run, struct operation *op, struct cart_line 
 	}
 	/* One entry for the line, one for the old hold's. */
 	for (size_t i = 0; i < op->line_count; i++)
-		if (!row_can_move(cart[i].row, 0, 0, 2)) {
-			refuse(op, LU_COUNT_OUT_OF_RANGE);
-			return false;
-		}
-	return true;
+		if (!row_can_move(cart[i].row, 0, 0, 2))
+			beyond_add(op, op->lines[i].sku, op->lines[i].quantity, cart[i].row, op->line_count);
+	if (op->verdict.shortage_count)
+		refuse(op, LU_COUNT_OUT_OF_RANGE);
+	return op->verdict.shortage_count == 0;
 }
 
 /* Moves the rows; the cart's lines as the new object remembers them. */

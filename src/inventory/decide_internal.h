@@ -102,6 +102,9 @@ void refuse(struct operation *operation, enum lu_error error);
 struct shortage *shortage_add(struct operation *operation, struct text sku, int64_t requested);
 /* What the asker could have had: beyond `floor`, and in any case the `own` units of its old hold. */
 void shortage_figures(struct shortage *shortage, const struct row *row, int64_t floor, int64_t own);
+/* A line of LU_COUNT_OUT_OF_RANGE: its row cannot take `units`. Of an operation that has no lines of its own but those of
+ * the object it ends: `room` is for all of them. */
+void beyond_add(struct operation *operation, struct text sku, int64_t units, const struct row *row, size_t room);
 
 /* decide_end.c: how holds end */
 enum hold_check { HOLD_READY, HOLD_UNLOCKED, HOLD_BROKEN };

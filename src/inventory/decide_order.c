@@ -134,11 +134,11 @@ static bool steps_settle(struct run *run, struct operation *op, struct step *ste
 		return false;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (steps[i].row && !row_can_move(steps[i].row, steps[i].back, 0, 1)) {
-			refuse(op, LU_COUNT_OUT_OF_RANGE);
-			return false;
-		}
-	return true;
+		if (steps[i].row && !row_can_move(steps[i].row, steps[i].back, 0, 1))
+			beyond_add(op, steps[i].sku, steps[i].back ? steps[i].back : steps[i].after, steps[i].row, count);
+	if (op->verdict.shortage_count)
+		refuse(op, LU_COUNT_OUT_OF_RANGE);
+	return op->verdict.shortage_count == 0;
 }
 
 /* The order as this version makes it; its rows move. */

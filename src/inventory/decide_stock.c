@@ -72,11 +72,12 @@ static bool cancel_fits(struct run *run, struct operation *op, const struct chec
 			lock_needed(run, line->sku);
 			locked = false;
 		} else if (!row_can_move(row, quantities[i], 0, 1)) {
-			refuse(op, LU_COUNT_OUT_OF_RANGE);
-			return false;
+			beyond_add(op, line->sku, quantities[i], row, checkout->line_count);
 		}
 	}
-	return locked;
+	if (op->verdict.shortage_count)
+		refuse(op, LU_COUNT_OUT_OF_RANGE);
+	return locked && !op->verdict.shortage_count;
 }
 
 void decide_cancel(struct run *run, struct operation *op)

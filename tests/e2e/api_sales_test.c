@@ -170,6 +170,21 @@ static void a_cancellation_restocks_at_most_what_was_sold(void **state)
 	problem("invalid_field", "`reason`");
 }
 
+/* Which of its lines it was, the client could not tell. */
+static void a_cancellation_that_a_count_has_no_room_for_names_its_line(void **state)
+{
+	char id[37];
+	service_create_sku(&service, "FULL", 1);
+	post("/v1/checkouts", "{\"lines\":[{\"sku\":\"FULL\",\"quantity\":1}]}", 201);
+	snprintf(id, sizeof id, "%s", answer_string(&answer, "id"));
+	assert_int_equal(service_adjust(&service, "FULL", 1000000000000000), 201);
+	post(path_of("checkouts", id, "/cancel"), NULL, 409);
+	problem("count_out_of_range", "FULL: 1 requested, on_hand is 1000000000000000. ");
+	assert_string_equal(answer_string(&answer, "lines.0.sku"), "FULL");
+	assert_int_equal(answer_int(&answer, "lines.0.on_hand"), 1000000000000000);
+	row_is("FULL", 1000000000000000, 0);
+}
+
 /* --- reservations ------------------------------------------------------------------------------------------------- */
 
 static void a_hold_is_committed_once(void **state)
@@ -609,6 +624,7 @@ int main(void)
 		cmocka_unit_test(checkouts_of_one_reference_come_in_pages),
 		cmocka_unit_test(an_uncounted_sku_always_sells),
 		cmocka_unit_test(a_cancellation_restocks_at_most_what_was_sold),
+		cmocka_unit_test(a_cancellation_that_a_count_has_no_room_for_names_its_line),
 		cmocka_unit_test(a_hold_is_committed_once),
 		cmocka_unit_test(a_hold_is_released_once),
 		cmocka_unit_test(an_extension_never_shortens),

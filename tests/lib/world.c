@@ -707,6 +707,15 @@ struct verdict *adjust(struct world *w, char code, int64_t delta)
 	return &op->verdict;
 }
 
+void expect_beyond(const struct verdict *verdict, char code, int64_t units, int64_t on_hand)
+{
+	expect_error(verdict, LU_COUNT_OUT_OF_RANGE);
+	assert_int_equal(verdict->shortage_count, 1);
+	assert_memory_equal(verdict->shortages[0].sku.data, &code, 1);
+	assert_int_equal(verdict->shortages[0].requested, units);
+	assert_int_equal(verdict->shortages[0].available, on_hand);
+}
+
 void expect_figures(struct world *w, char code, int64_t on_hand, int64_t reserved)
 {
 	assert_int_equal(world_figures(w, code)->on_hand, on_hand);

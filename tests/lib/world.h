@@ -91,6 +91,8 @@ struct verdict *order(struct world *world, struct principal principal, const cha
                       const char *lines);
 struct verdict *adjust(struct world *world, char code, int64_t delta);
 void expect_figures(struct world *world, char code, int64_t on_hand, int64_t reserved);
+/* LU_COUNT_OUT_OF_RANGE, for one line: the row that is named cannot take so many units. */
+void expect_beyond(const struct verdict *verdict, char code, int64_t units, int64_t on_hand);
 #define expect_error(verdict, expected) assert_string_equal(lu_error_code((verdict)->error), lu_error_code(expected))
 
 #endif

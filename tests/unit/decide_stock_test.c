@@ -116,8 +116,27 @@ static void cancel_cannot_lift_a_count_out_of_its_range(void **state)
 	world_sku(w, 'A', LU_COUNT_MAX);
 	struct uuid sale = sell(w, world_web, "A1")->object_id;
 	expect_error(adjust(w, 'A', 1), LU_OK);
-	expect_error(cancel(w, sale, NULL), LU_COUNT_OUT_OF_RANGE);
+	expect_beyond(cancel(w, sale, NULL), 'A', 1, LU_COUNT_MAX);
 	expect_figures(w, 'A', LU_COUNT_MAX, 0);
+}
+
+/* Every line that fails, none that does not: also where the request named none. */
+static void a_cancellation_names_the_counts_that_would_leave_their_range(void **state)
+{
+	struct world *w = *state;
+	for (char sku = 'A'; sku <= 'C'; sku++)
+		world_sku(w, sku, 5);
+	struct uuid sale = sell(w, world_web, "A1 B2 C3")->object_id;
+	expect_error(adjust(w, 'A', LU_COUNT_MAX - 4), LU_OK);
+	expect_error(adjust(w, 'C', LU_COUNT_MAX - 3), LU_OK);
+	const struct verdict *v = cancel(w, sale, NULL);
+	expect_error(v, LU_COUNT_OUT_OF_RANGE);
+	assert_int_equal(v->shortage_count, 2);
+	assert_memory_equal(v->shortages[0].sku.data, "A", 1);
+	assert_memory_equal(v->shortages[1].sku.data, "C", 1);
+	assert_int_equal(v->shortages[1].requested, 3);
+	assert_int_equal(v->shortages[1].available, LU_COUNT_MAX - 1);
+	expect_error(cancel(w, sale, "B2"), LU_OK);
 }
 
 /* --- adjust --------------------------------------------------------------------------------------------------------------- */
@@ -194,8 +213,8 @@ static void a_version_that_has_run_out_refuses(void **state)
 	struct world *w = *state;
 	world_sku(w, 'A', 10);
 	world_figures(w, 'A')->version = w->skus[0].entries = LU_COUNT_MAX;
-	expect_error(sell(w, world_web, "A1"), LU_COUNT_OUT_OF_RANGE);
-	expect_error(hold(w, world_web, "A1", 0), LU_COUNT_OUT_OF_RANGE);
+	expect_beyond(sell(w, world_web, "A1"), 'A', 1, 10);
+	expect_beyond(hold(w, world_web, "A1", 0), 'A', 1, 10);
 	expect_error(adjust(w, 'A', 1), LU_COUNT_OUT_OF_RANGE);
 	expect_figures(w, 'A', 10, 0);
 }
@@ -309,6 +328,7 @@ int main(void)
 		CASE(cancel_restocks_per_line_at_most_what_was_sold),
 		CASE(two_cancels_in_one_batch_restock_once),
 		CASE(cancel_cannot_lift_a_count_out_of_its_range),
+		CASE(a_cancellation_names_the_counts_that_would_leave_their_range),
 		CASE(an_adjustment_is_all_or_nothing),
 		CASE(an_adjustment_by_nothing_writes_nothing),
 		CASE(counts_stay_in_their_range),
