@@ -44,6 +44,7 @@ struct telegram {
 	int64_t message_id;      /* the message its button is on; 0: not known, or it cannot be edited */
 	const json_t *shown;     /* that message, as it is */
 	struct press press;
+	bool offer_spent;       /* what was pressed is a hold that was refused before: a new offer must be shown */
 	struct product product; /* of the press */
 };
 
@@ -100,16 +101,53 @@ static struct json_writer message_open(struct telegram *telegram, struct text te
 	return w;
 }
 
+static struct text string_at(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	return json_is_string(value) ? json_text(value) : (struct text){0};
+}
+
 static bool same_at(const json_t *a, const json_t *b, const char *key)
 {
 	return json_equal(json_object_get(a, key), json_object_get(b, key));
 }
 
-/* A hold's button is never the same: each has an offer of its own. */
+/* The button of a hold carries an offer, a new one each time. The one that is shown does as well, unless it is spent. */
+static bool same_hold(const struct telegram *telegram, const json_t *button, const json_t *shown)
+{
+	struct press press, before;
+	struct request *request = telegram->turn.request;
+	return !telegram->offer_spent && press_read(string_at(button, "callback_data"), &press) &&
+	       press_read(string_at(shown, "callback_data"), &before) && press.action == PRESS_HOLD &&
+	       before.action == PRESS_HOLD && press.product_id == before.product_id &&
+	       offer_verify(inventory_secret(loop_of(request)->inventory), request_principal(request)->id,
+	                    text_of(before.offer));
+}
+
+static bool same_buttons(const struct telegram *telegram, const json_t *call)
+{
+	const json_t *rows = json_object_get(json_object_get(call, "reply_markup"), "inline_keyboard");
+	const json_t *shown = json_object_get(json_object_get(telegram->shown, "reply_markup"), "inline_keyboard");
+	if (json_array_size(rows) != json_array_size(shown))
+		return false;
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i), *row_shown = json_array_get(shown, i);
+		if (json_array_size(row) != json_array_size(row_shown))
+			return false;
+		for (size_t j = 0; j < json_array_size(row); j++) {
+			const json_t *button = json_array_get(row, j), *button_shown = json_array_get(row_shown, j);
+			if (!same_at(button, button_shown, "text") ||
+			    (!same_at(button, button_shown, "callback_data") && !same_hold(telegram, button, button_shown)))
+				return false;
+		}
+	}
+	return true;
+}
+
 static bool is_shown(const struct telegram *telegram, struct text edit)
 {
 	json_t *call = json_loadb(edit.data, edit.size, 0, NULL);
-	bool same = same_at(call, telegram->shown, "text") && same_at(call, telegram->shown, "reply_markup");
+	bool same = same_at(call, telegram->shown, "text") && same_buttons(telegram, call);
 	json_decref(call);
 	return same;
 }
@@ -189,7 +227,7 @@ static bool may_be_held(const struct telegram *telegram, const struct product *p
 	return figures_in_stock(&product->figures, request_principal(telegram->turn.request));
 }
 
-/* A new offer each time it is shown: each may be held once. */
+/* A new offer each time it is asked for: each may be held once. */
 static struct press hold_press(const struct telegram *telegram, const struct product *product)
 {
 	struct request *request = telegram->turn.request;
@@ -291,6 +329,7 @@ static void on_dealt(struct turn *turn)
 	/* Refused when it was first made: what was short then says nothing of now. */
 	if (verdict->replayed && verdict->error) {
 		telegram->press.action = PRESS_CHECK;
+		telegram->offer_spent = true;
 		deal_find(turn, &telegram->press, on_product);
 		return;
 	}
@@ -329,12 +368,6 @@ static void on_product(struct turn *turn)
 }
 
 /* --- updates ---------------------------------------------------------------------------------------------------------- */
-
-static struct text string_at(const json_t *object, const char *key)
-{
-	const json_t *value = json_object_get(object, key);
-	return json_is_string(value) ? json_text(value) : (struct text){0};
-}
 
 static int64_t integer_at(const json_t *object, const char *key)
 {

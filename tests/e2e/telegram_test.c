@@ -436,6 +436,63 @@ static void a_look_that_finds_nothing_new_says_so(void **state)
 	free(keyboard);
 }
 
+/* The message that was just answered with, as a press on it brings it. */
+static void take_shown(char ret_message[1000])
+{
+	char *keyboard = json_dumps(answer_at(&shop_answer, "reply_markup"), 0);
+	snprintf(ret_message, 1000, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"%s\",\"reply_markup\":%s", reply("text"),
+	         keyboard);
+	free(keyboard);
+}
+
+/* An edit for nothing but another offer, which is as good as the one that is shown. */
+static void a_look_at_what_is_still_left_leaves_the_message_alone(void **state)
+{
+	char hold[65], check[65], message[1000];
+	stock("TG-STILL", 3, "Agate tureen", "Агатовая супница");
+	type(7, "en", "agate tureen");
+	take_shown(message);
+	button(0, 0, hold);
+	button(0, 1, check);
+	press_on(7, message, check);
+	expect_nothing_but("Nothing has changed.");
+	assert_int_equal(service_adjust(&shop, "TG-STILL", -1), 201);
+	press_on(7, message, check);
+	assert_string_equal(reply("method"), "editMessageText");
+	expect_text("2 pieces available");
+	take_shown(message);
+	press_on(7, message, check);
+	expect_nothing_but("Nothing has changed.");
+	/* One that is not ours is no good. */
+	char *offer = strstr(message, "\"h") + 2;
+	offer[0] = offer[0] == 'A' ? 'B' : 'A';
+	press_on(7, message, check);
+	assert_string_equal(reply("method"), "editMessageText");
+}
+
+/* Its answer was lost, so it is still shown: only a new offer gets what is left now. */
+static void an_offer_that_was_refused_is_replaced_though_all_looks_the_same(void **state)
+{
+	char hold[65], other[65], release[65], again[65], message[1000];
+	stock("TG-SPENT", 1, "Onyx cruet", "Ониксовый судок");
+	type(7, "en", "onyx cruet");
+	take_shown(message);
+	button(0, 0, hold);
+	type(8, "en", "onyx cruet");
+	button(0, 0, other);
+	press(8, other);
+	button(0, 1, release);
+	press_on(7, message, hold);
+	expect_text("held by another buyer");
+	press(8, release);
+	press_on(7, message, hold);
+	assert_string_equal(reply("method"), "editMessageText");
+	expect_text("1 piece available");
+	button(0, 0, again);
+	press_on(7, message, again);
+	expect_text("1 piece held for you");
+}
+
 static void a_topic_is_answered_in_the_topic(void **state)
 {
 	update(
@@ -593,6 +650,8 @@ int main(void)
 		cmocka_unit_test(a_message_that_cannot_be_edited_is_answered_by_another),
 		cmocka_unit_test(long_titles_are_told_short),
 		cmocka_unit_test(a_look_that_finds_nothing_new_says_so),
+		cmocka_unit_test_teardown(a_look_at_what_is_still_left_leaves_the_message_alone, shop_audit),
+		cmocka_unit_test_teardown(an_offer_that_was_refused_is_replaced_though_all_looks_the_same, shop_audit),
 		cmocka_unit_test(a_topic_is_answered_in_the_topic),
 		cmocka_unit_test_teardown(twenty_chats_hold_ten_units, shop_audit),
 		cmocka_unit_test(presses_ask_for_no_name_that_a_look_has_told),
