@@ -28,7 +28,8 @@ static const struct manual manual = {
 	.usage = "key create|list|rotate|revoke|set|show [options]",
 	.about =
 		"create   makes a key (and its principal, a client of the service), and prints it: it is shown this once\n"
-		"list     shows principals, keys by their first characters, scopes, times, and the origins of publishable keys\n"
+		"list     shows principals, keys by their first characters, times, scopes, and the origins of publishable keys;\n"
+		"         with --json the times to the millisecond\n"
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
 		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed\n"
@@ -168,6 +169,45 @@ static void print_json(const struct key_row *rows, size_t count)
 	buffer_done(&out);
 }
 
+/* In characters, as a terminal shows most of them. */
+static int width_of(struct text text)
+{
+	int width = 0;
+	for (size_t i = 0; i < text.size; i++)
+		width += ((unsigned char)text.data[i] & 0xc0) != 0x80;
+	return width;
+}
+
+static void time_format(int64_t at_us, char out[25])
+{
+	clock_format(at_us, out);
+	out[strlen("2026-11-29")] = ' ';
+	out[strlen("2026-11-29 14:32:05")] = '\0';
+}
+
+/* As wide as it must be, for a terminal that is. Only a key that may merely read has origins: they stand behind its scope. */
+static void print_list(const struct key_row *rows, size_t count)
+{
+	int width = (int)strlen("principal"), revoked_width = (int)strlen("revoked (UTC)");
+	for (size_t i = 0; i < count; i++) {
+		width = width_of(rows[i].principal) > width ? width_of(rows[i].principal) : width;
+		revoked_width = rows[i].revoked_us ? (int)strlen("2026-11-29 14:32:05") : revoked_width;
+	}
+	printf("%-*s %-11s %-11s %-19s %-*s %s\n", width, "principal", "channel", "key", "created (UTC)", revoked_width,
+	       "revoked (UTC)", "scopes, origins");
+	for (size_t i = 0; i < count; i++) {
+		const struct key_row *row = &rows[i];
+		char scopes[64], created[25], revoked[25] = "-";
+		time_format(row->created_us, created);
+		if (row->revoked_us)
+			time_format(row->revoked_us, revoked);
+		printf("%.*s%*s %-11s %-11.*s %-19s %-*s %s%s%.*s\n", (int)row->principal.size, row->principal.data,
+		       width - width_of(row->principal), "", channel_name(row->channel), (int)row->prefix.size,
+		       row->prefix.data, created, revoked_width, revoked, scopes_format(row->scopes, scopes),
+		       row->origins.size ? " " : "", (int)row->origins.size, row->origins.size ? row->origins.data : "");
+	}
+}
+
 static int run_list(struct key_command *command)
 {
 	struct key_row *rows;
@@ -179,18 +219,7 @@ static int run_list(struct key_command *command)
 		print_json(rows, count);
 		return EXIT_OK;
 	}
-	printf("%-20s %-12s %-12s %-30s %-25s %-25s %s\n", "principal", "channel", "key", "scopes", "created", "revoked",
-	       "origins");
-	for (size_t i = 0; i < count; i++) {
-		char scopes[64], created[25], revoked[25] = "-";
-		clock_format(rows[i].created_us, created);
-		if (rows[i].revoked_us)
-			clock_format(rows[i].revoked_us, revoked);
-		struct text origins = rows[i].origins.size ? rows[i].origins : TEXT("-");
-		printf("%-20.*s %-12s %-12.*s %-30s %-25s %-25s %.*s\n", (int)rows[i].principal.size, rows[i].principal.data,
-		       channel_name(rows[i].channel), (int)rows[i].prefix.size, rows[i].prefix.data,
-		       scopes_format(rows[i].scopes, scopes), created, revoked, (int)origins.size, origins.data);
-	}
+	print_list(rows, count);
 	return EXIT_OK;
 }
 

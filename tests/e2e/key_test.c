@@ -87,6 +87,41 @@ static void list_tells_the_origins_of_a_publishable_key(void **state)
 	command_done(&done);
 }
 
+/* A line that is broken in two is no table. */
+static void list_fits_a_terminal_of_120_columns(void **state)
+{
+	struct command done = key((const char *const[]){"create", "--principal", "ярмарка-мастеров", "--channel",
+	                                                "marketplace", "--scopes", "read,sell,orders,stock,admin", NULL});
+	assert_int_equal(done.exit_code, 0);
+	done.out[KEY_PREFIX_BYTES] = 0;
+	struct command revoked = key((const char *const[]){"revoke", done.out, NULL});
+	assert_int_equal(revoked.exit_code, 0);
+	command_done(&revoked);
+	command_done(&done);
+	done = key((const char *const[]){"list", NULL});
+	const char *channel = strstr(done.out, "channel");
+	assert_non_null(channel);
+	for (const char *line = done.out; *line; line += strcspn(line, "\n") + 1) {
+		int width = 0, origins = 0;
+		for (const char *at = line; *at != '\n'; at++) {
+			width += ((unsigned char)*at & 0xc0) != 0x80;
+			origins += strncmp(at, " http", 5) == 0;
+		}
+		if (width > 120 && origins < 2) /* of these there may be any number */
+			fail_msg("%d columns: %s", width, done.out);
+	}
+	/* The principal's column is as wide as its longest name, in characters. */
+	assert_int_equal(channel - done.out, strlen("marketplace-keys") + 1);
+	const char *line = strstr(done.out, "ярмарка-мастеров marketplace lu_");
+	assert_non_null(line);
+	assert_non_null(strstr(line, " read,sell,orders,stock,admin\n"));
+	char day[2][11], hour[2][9];
+	assert_int_equal(sscanf(line, "%*s %*s %*s %10s %8s %10s %8s ", day[0], hour[0], day[1], hour[1]), 4);
+	assert_int_equal(strlen(hour[0]), 8);
+	assert_int_equal(strlen(hour[1]), 8);
+	command_done(&done);
+}
+
 static void says(const char *const *arguments, int exit_code, const char *sentence)
 {
 	struct command done = key(arguments);
@@ -199,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
+		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
 		cmocka_unit_test(the_services_own_user_is_told_whose_url_it_takes),
