@@ -68,7 +68,7 @@ static enum phrase end_phrase(const struct verdict *verdict, enum press_action a
 	return bought ? PHRASE_HOLD_BOUGHT : PHRASE_HOLD_RELEASED;
 }
 
-/* What a release came to: a hold that it found ended it did not put back on sale. */
+/* What a release came to: a hold that it found ended it did not release. */
 static enum phrase release_phrase(const struct verdict *verdict)
 {
 	const struct reservation *reservation = verdict->reservation;

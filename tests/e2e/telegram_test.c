@@ -204,7 +204,7 @@ static void the_same_press_is_told_how_the_hold_stands_now(void **state)
 	press(7, hold);
 	expect_text("that is 1 minute.");
 	press(7, release);
-	expect_text("Released. It is back on sale.");
+	expect_text("Released. It is no longer held for you.");
 	press(7, hold);
 	expect_text("already released");
 	hold_one("fuchsia ladle", hold, buy, release);
@@ -241,7 +241,7 @@ static void a_refused_press_made_again_is_told_what_is_left_now(void **state)
 }
 
 /* It may be anybody's by now. */
-static void what_had_ended_is_not_put_back_on_sale(void **state)
+static void what_had_ended_is_not_released(void **state)
 {
 	char hold[65], buy[65], release[65], late[65];
 	stock("TG-GONE", 1, "Taupe colander", "Серый дуршлаг");
@@ -253,10 +253,25 @@ static void what_had_ended_is_not_put_back_on_sale(void **state)
 	press(7, late);
 	expect_text("That hold has ended, and nothing was bought.");
 	press(7, release);
-	expect_text("Released. It is back on sale.");
+	expect_text("Released. It is no longer held for you.");
 	press(7, release);
 	expect_text("already released");
 	shop_expect_row("TG-GONE", 1, 0);
+}
+
+/* What was released may stay off sale: nothing is promised but that it is released. */
+static void what_a_safety_stock_keeps_is_not_said_to_be_on_sale(void **state)
+{
+	char hold[65], buy[65], release[65], check[65];
+	stock("TG-KEPT", 1, "Sepia ramekin", "Керамический рамекин");
+	hold_one("sepia ramekin", hold, buy, release);
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/TG-KEPT", NULL, "{\"safety_stock\":1}", 200);
+	press(7, release);
+	assert_string_equal(reply("text"), "Released. It is no longer held for you.");
+	button(0, 0, check);
+	press(7, check);
+	expect_text("sold out");
+	shop_expect_row("TG-KEPT", 1, 0);
 }
 
 static void a_late_press_is_told_kindly(void **state)
@@ -641,7 +656,8 @@ int main(void)
 		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_is_told_how_the_hold_stands_now, shop_audit),
 		cmocka_unit_test_teardown(a_refused_press_made_again_is_told_what_is_left_now, shop_audit),
-		cmocka_unit_test_teardown(what_had_ended_is_not_put_back_on_sale, shop_audit),
+		cmocka_unit_test_teardown(what_had_ended_is_not_released, shop_audit),
+		cmocka_unit_test_teardown(what_a_safety_stock_keeps_is_not_said_to_be_on_sale, shop_audit),
 		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
 		cmocka_unit_test(only_telegram_may_speak),
