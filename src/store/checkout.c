@@ -117,7 +117,7 @@ void checkout_insert_send(struct pg *pg, struct arena *arena, struct checkout *c
 	for (size_t i = 0; i < count; i++)
 		channels[i] = (int16_t)copies[i].channel;
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_uuids(&p, &copies->id, sizeof *copies, count);
 	pg_add_times(&p, &copies->created_us, sizeof *copies, count);
 	pg_add_int8s(&p, &copies->principal_id, sizeof *copies, count);

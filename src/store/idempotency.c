@@ -22,7 +22,7 @@ void idempotency_read_send(struct pg *pg, struct arena *arena, const int64_t *pr
 		" WHERE k.principal_id = u.principal_id AND k.key = u.key OFFSET 0) i",
 	};
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_int8s(&p, principal_ids, sizeof *principal_ids, count);
 	pg_add_texts(&p, keys, sizeof *keys, count);
 	pg_pipe_add(pg, &statement, &p);
@@ -69,7 +69,7 @@ void idempotency_insert_send(struct pg *pg, struct arena *arena, const struct id
 	if (count == 0)
 		rows = &none; /* nothing is read, but its address is taken */
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_int8s(&p, &rows->principal_id, sizeof *rows, count);
 	pg_add_texts(&p, &rows->key, sizeof *rows, count);
 	pg_add_byteas(&p, fingerprints, sizeof *fingerprints, count);

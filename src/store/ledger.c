@@ -26,7 +26,7 @@ void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_
 	if (count == 0)
 		entries = &none; /* nothing is read, but its address is taken */
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_int8s(&p, &entries->sku_id, sizeof *entries, count);
 	pg_add_int8s(&p, &entries->version, sizeof *entries, count);
 	pg_add_int8s(&p, &entries->on_hand_delta, sizeof *entries, count);

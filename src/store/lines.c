@@ -33,6 +33,7 @@ void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t co
 void flat_lines_params(const struct flat_lines *flat, struct pg_params *p)
 {
 	const struct line *line = flat->lines;
+	pg_params_arrays(p);
 	pg_add_int8s(p, &line->sku_id, sizeof *line, flat->count);
 	pg_add_int8s(p, &line->quantity, sizeof *line, flat->count);
 	pg_add_bools(p, &line->counted, sizeof *line, flat->count);

@@ -66,12 +66,19 @@ PGconn *pg_conn(struct pg *pg); /* for COPY and the like; NULL when closed */
 struct pg_params {
 	struct arena *arena;
 	int count;
+	bool one_row; /* pg_params_init_rows(), of one: the element of each array goes in place of it … */
+	bool arrays;  /* … but not of those that come now */
 	unsigned types[PG_PARAMS_MAX];
 	const char *values[PG_PARAMS_MAX];
 	int lengths[PG_PARAMS_MAX];
 };
 
 void pg_params_init(struct pg_params *params, struct arena *arena);
+/* For a statement of rows, "INSERT … SELECT unnest($1), unnest($2)", an array for each column. Of one row the elements
+ * themselves are sent, and each unnest($n) becomes $n: unpacking arrays would be a fifth of what a cart that comes alone
+ * costs PostgreSQL. Arrays that are values of the row are added after pg_params_arrays(). */
+void pg_params_init_rows(struct pg_params *params, struct arena *arena, size_t row_count);
+void pg_params_arrays(struct pg_params *params);
 void pg_add_int8(struct pg_params *p, int64_t value);
 void pg_add_text(struct pg_params *p, struct text value); /* data NULL: NULL */
 void pg_add_bool(struct pg_params *p, bool value);

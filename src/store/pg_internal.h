@@ -4,9 +4,15 @@
 
 #include "store/pg.h"
 
+/* A statement as it was written, or as it is for one row (pg_params_init_rows): two for the server. */
+struct pg_prepared {
+	const struct pg_statement *statement;
+	bool one_row;
+};
+
 /* One statement in the pipeline and what is still to come for it. */
 struct pg_pipe_item {
-	const struct pg_statement *statement;
+	struct pg_prepared prepared;
 	bool prepares; /* a Parse of ours goes in front: its answer comes first */
 };
 
@@ -22,7 +28,7 @@ struct pg {
 	bool warned; /* a WARNING arrived since it was last cleared */
 
 	/* Prepared on this connection, or about to be by a Parse in the running pipeline. */
-	const struct pg_statement **prepared;
+	struct pg_prepared *prepared;
 	size_t prepared_count, prepared_room;
 
 	struct pg_pipe_item *items; /* of the open pipeline; [taken, count) are still to be taken */

@@ -13,31 +13,48 @@
 #include "base/check.h"
 #include "store/pg_internal.h"
 
-static bool is_prepared(const struct pg *pg, const struct pg_statement *statement)
+/* Its place on the list, or the list's end. */
+static size_t prepared_index(const struct pg *pg, const struct pg_prepared *wanted)
 {
-	for (size_t i = 0; i < pg->prepared_count; i++)
-		if (pg->prepared[i] == statement)
-			return true;
-	return false;
+	size_t i = 0;
+	while (i < pg->prepared_count &&
+	       (pg->prepared[i].statement != wanted->statement || pg->prepared[i].one_row != wanted->one_row))
+		i++;
+	return i;
 }
 
-static void forget(struct pg *pg, const struct pg_statement *statement)
+static void forget(struct pg *pg, const struct pg_prepared *prepared)
 {
-	for (size_t i = 0; i < pg->prepared_count; i++)
-		if (pg->prepared[i] == statement) {
-			pg->prepared[i] = pg->prepared[--pg->prepared_count];
-			return;
-		}
+	size_t i = prepared_index(pg, prepared);
+	if (i < pg->prepared_count)
+		pg->prepared[i] = pg->prepared[--pg->prepared_count];
 }
 
-static void remember(struct pg *pg, const struct pg_statement *statement)
+static void remember(struct pg *pg, const struct pg_prepared *prepared)
 {
 	if (pg->prepared_count == pg->prepared_room) {
 		pg->prepared_room = pg->prepared_room ? 2 * pg->prepared_room : 64;
 		pg->prepared = realloc(pg->prepared, pg->prepared_room * sizeof *pg->prepared);
 		CHECK(pg->prepared);
 	}
-	pg->prepared[pg->prepared_count++] = statement;
+	pg->prepared[pg->prepared_count++] = *prepared;
+}
+
+/* The statement with $n for each unnest($n). */
+static const char *sql_for_one_row(struct arena *arena, const char *sql)
+{
+	char *copy = arena_alloc(arena, strlen(sql) + 1), *end = copy;
+	while (*sql) {
+		if (strncmp(sql, "unnest($", 8)) {
+			*end++ = *sql++;
+			continue;
+		}
+		for (sql += 7; *sql != ')'; sql++)
+			*end++ = *sql;
+		sql++;
+	}
+	*end = '\0';
+	return copy;
 }
 
 static void push_item(struct pg *pg, struct pg_pipe_item item)
@@ -91,14 +108,18 @@ void pg_pipe_add(struct pg *pg, const struct pg_statement *statement, const stru
 	CHECK(!pg->synced);
 	if (!open_pipe(pg))
 		return;
-	bool prepares = !is_prepared(pg, statement), sent = true;
-	push_item(pg, (struct pg_pipe_item){statement, prepares});
+	struct pg_prepared prepared = {statement, params->one_row};
+	const char *name = statement->name;
+	if (params->one_row)
+		name = arena_printf(params->arena, "%s_one", name).data;
+	bool prepares = prepared_index(pg, &prepared) == pg->prepared_count, sent = true;
+	push_item(pg, (struct pg_pipe_item){prepared, prepares});
 	if (prepares) {
-		remember(pg, statement);
-		sent = PQsendPrepare(pg->conn, statement->name, statement->sql, params->count, params->types);
+		remember(pg, &prepared);
+		const char *sql = params->one_row ? sql_for_one_row(params->arena, statement->sql) : statement->sql;
+		sent = PQsendPrepare(pg->conn, name, sql, params->count, params->types);
 	}
-	sent = sent &&
-	       PQsendQueryPrepared(pg->conn, statement->name, params->count, params->values, params->lengths, binary, 1);
+	sent = sent && PQsendQueryPrepared(pg->conn, name, params->count, params->values, params->lengths, binary, 1);
 	if (!sent) {
 		(void)pg_fail_result(pg, NULL);
 		(void)fail_pipe(pg);
@@ -168,7 +189,7 @@ static enum lu_error next_item(struct pg *pg, int64_t deadline_ns, PGresult **re
 		if (error)
 			return error;
 		if (!result)
-			forget(pg, item.statement);
+			forget(pg, &item.prepared);
 		pg_clear(&result);
 	}
 	error = one_answer(pg, deadline_ns, &result);

@@ -24,6 +24,7 @@ enum {
 // clang-format on
 
 #define PG_EPOCH_US INT64_C(946684800000000) /* 2000-01-01 in Unix time */
+#define HEADER_BYTES 20                      /* of an array with one dimension */
 
 /* --- parameters --------------------------------------------------------------------------------------------------- */
 
@@ -31,6 +32,18 @@ void pg_params_init(struct pg_params *params, struct arena *arena)
 {
 	params->arena = arena;
 	params->count = 0;
+	params->one_row = params->arrays = false;
+}
+
+void pg_params_init_rows(struct pg_params *params, struct arena *arena, size_t row_count)
+{
+	pg_params_init(params, arena);
+	params->one_row = row_count == 1;
+}
+
+void pg_params_arrays(struct pg_params *params)
+{
+	params->arrays = true;
 }
 
 static void add(struct pg_params *p, unsigned type, const void *value, size_t size)
@@ -84,6 +97,7 @@ void pg_add_time(struct pg_params *p, int64_t unix_us)
 /* An array under construction: its bytes grow in the arena, whose size is known beforehand. */
 struct array {
 	char *bytes, *end;
+	unsigned element;
 	uint32_t nulls;
 };
 
@@ -110,7 +124,8 @@ static void put_null(struct array *a)
 static struct array array_begin(struct pg_params *p, unsigned element, size_t count, size_t payload_bytes)
 {
 	CHECK(count <= INT32_MAX / 4 && payload_bytes <= INT32_MAX / 2);
-	struct array a = {.bytes = arena_alloc(p->arena, 20 + 4 * count + payload_bytes)};
+	struct array a = {.bytes = arena_alloc(p->arena, HEADER_BYTES + 4 * count + payload_bytes), .element = element};
+	CHECK(!p->one_row || p->arrays || count == 1);
 	a.end = a.bytes;
 	put_u32(&a, count > 0); /* an empty array has no dimensions */
 	put_u32(&a, 0);
@@ -124,6 +139,11 @@ static struct array array_begin(struct pg_params *p, unsigned element, size_t co
 
 static void array_end(struct pg_params *p, unsigned type, struct array *a)
 {
+	if (p->one_row && !p->arrays) { /* its only element, which is on the wire what a value is */
+		const char *value = a->bytes + HEADER_BYTES + 4;
+		add(p, a->element, a->nulls ? NULL : value, a->nulls ? 0 : (size_t)(a->end - value));
+		return;
+	}
 	uint32_t has_nulls = htobe32(a->nulls);
 	memcpy(a->bytes + 4, &has_nulls, sizeof has_nulls);
 	add(p, type, a->bytes, (size_t)(a->end - a->bytes));

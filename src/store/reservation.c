@@ -134,7 +134,7 @@ static void insert_rows(struct pg *pg, struct arena *arena, const struct reserva
 		flat_lines_add(&flat, rows[i].lines, rows[i].line_count);
 	}
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_uuids(&p, &rows->id, sizeof *rows, count);
 	pg_add_times(&p, &rows->created_us, sizeof *rows, count);
 	pg_add_times(&p, &rows->expires_us, sizeof *rows, count);
@@ -176,7 +176,7 @@ static void insert_holds(struct pg *pg, struct arena *arena, const struct reserv
 			holds[hold_count++] = (struct hold){rows[i].id, rows[i].expires_us, rows[i].lines[n], rows[i].principal_id,
 			                                    rows[i].caller};
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, hold_count);
 	pg_add_uuids(&p, &holds->reservation_id, sizeof *holds, hold_count);
 	pg_add_times(&p, &holds->expires_us, sizeof *holds, hold_count);
 	pg_add_int8s(&p, &holds->line.sku_id, sizeof *holds, hold_count);

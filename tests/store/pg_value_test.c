@@ -150,6 +150,70 @@ static void times_keep_their_microseconds(void **state)
 	pg_free(pg);
 }
 
+/* A statement of rows is two for the server. Of one row the columns are sent as they are, not as arrays of one element; what
+ * is an array in itself stays one. */
+static void the_columns_of_one_row_are_its_values(void **state)
+{
+	static const struct pg_statement statement = {
+		"columns",
+		"SELECT unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), ($8)[1], pg_typeof($1)::text",
+	};
+	static const struct row {
+		int64_t number;
+		int16_t small;
+		bool flag;
+		struct text text, bytes;
+		struct uuid id;
+		int64_t at_us;
+	} rows[] = {
+		{-7, 256, true, {"a,b", 3}, {"\0\1", 2}, {{1}}, INT64_C(1796046300123456)},
+		{INT64_MIN, -1, false, {NULL, 0}, {"", 0}, {{0}}, 0},
+	};
+	static const int64_t lines[] = {41, 42};
+	struct pg *pg = session();
+	for (size_t from = 0; from < 2; from++)
+		for (size_t count = 1; from + count <= 2; count++) {
+			struct pg_params p;
+			const struct row *first = rows + from;
+			pg_params_init_rows(&p, &arena, count);
+			pg_add_int8s(&p, &first->number, sizeof *first, count);
+			pg_add_int2s(&p, &first->small, sizeof *first, count);
+			pg_add_bools(&p, &first->flag, sizeof *first, count);
+			pg_add_texts(&p, &first->text, sizeof *first, count);
+			pg_add_byteas(&p, &first->bytes, sizeof *first, count);
+			pg_add_uuids(&p, &first->id, sizeof *first, count);
+			pg_add_times(&p, &first->at_us, sizeof *first, count);
+			pg_params_arrays(&p);
+			pg_add_int8s(&p, lines, sizeof *lines, LENGTH(lines));
+			PGresult *r = echo(pg, &statement, &p);
+			assert_int_equal(PQntuples(r), count);
+			for (int i = 0; i < PQntuples(r); i++) {
+				const struct row *row = first + i;
+				struct uuid id = pg_get_uuid(r, i, 5);
+				assert_int_equal(pg_get_int(r, i, 0), row->number);
+				assert_int_equal(pg_get_int(r, i, 1), row->small);
+				assert_int_equal(pg_get_bool(r, i, 2), row->flag);
+				assert_int_equal(pg_get_text(r, i, 3, &arena).data == NULL, row->text.data == NULL);
+				assert_true(text_equal(pg_get_text(r, i, 3, &arena), row->text));
+				assert_false(PQgetisnull(r, i, 4));
+				assert_int_equal(PQgetlength(r, i, 4), row->bytes.size);
+				assert_memory_equal(PQgetvalue(r, i, 4), row->bytes.data, row->bytes.size);
+				assert_true(uuid_equal(&id, &row->id));
+				assert_int_equal(pg_get_time(r, i, 6), row->at_us);
+				assert_int_equal(pg_get_int(r, i, 7), lines[0]);
+				assert_text(pg_get_text(r, i, 8, &arena), count == 1 ? "bigint" : "bigint[]");
+			}
+			PQclear(r);
+		}
+	/* Both are prepared: a batch of one and a batch of many take turns without a Parse. */
+	static const struct pg_statement prepared =
+		{"prepared", "SELECT count(*) FROM pg_prepared_statements WHERE name IN ('columns', 'columns_one')"};
+	PGresult *r = echo(pg, &prepared, NULL);
+	assert_int_equal(pg_get_int(r, 0, 0), 2);
+	PQclear(r);
+	pg_free(pg);
+}
+
 static void an_array_of_nothing_is_read_as_nothing(void **state)
 {
 	static const struct pg_statement statement =
@@ -174,6 +238,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(small_integers_and_booleans_come_back),
 	STORE_TEST(texts_bytes_and_ids_come_back_with_their_nulls),
 	STORE_TEST(times_keep_their_microseconds),
+	STORE_TEST(the_columns_of_one_row_are_its_values),
 	STORE_TEST(an_array_of_nothing_is_read_as_nothing),
 };
 
