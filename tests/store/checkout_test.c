@@ -136,10 +136,50 @@ static void checkouts_are_found_by_reference_page_by_page(void **state)
 	pg_free(pg);
 }
 
+/* Lines are arrays side by side: none may be longer or shorter than the others, and there is at least one. */
+static void a_sale_and_a_hold_have_whole_lines(void **state)
+{
+	static const char *const arrays[][5] = {
+		{"{1}", "{1}", "{t}", "{1}", "{0}"},   /* whole */
+		{"{}", "{}", "{}", "{}", "{}"},        /* nothing */
+		{"{1,2}", "{1}", "{t}", "{1}", "{0}"}, /* then each of them longer */
+		{"{1}", "{1,1}", "{t}", "{1}", "{0}"}, {"{1}", "{1}", "{t,t}", "{1}", "{0}"},
+		{"{1}", "{1}", "{t}", "{1,2}", "{0}"}, {"{1}", "{1}", "{t}", "{1}", "{0,0}"},
+		{"{1}", "{1}", "{}", "{1}", "{0}"},
+	};
+	for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+		const char *const *of = arrays[i];
+		char sqlstate[6];
+		pg_server_try(
+			url,
+			arena_printf(&arena,
+		                 "INSERT INTO lastunit.checkout (id, created_at, principal_id, channel, sku_ids, quantities,"
+		                 " counted, versions, cancelled) VALUES (gen_random_uuid(), now(), 1, 1, '%s', '%s', '%s',"
+		                 " '%s', '%s')",
+		                 of[0], of[1], of[2], of[3], of[4])
+				.data,
+			sqlstate);
+		assert_string_equal(sqlstate, i == 0 ? "" : "23514");
+		if (strcmp(of[4], "{0,0}") == 0)
+			continue; /* of a hold nothing is cancelled */
+		pg_server_try(
+			url,
+			arena_printf(&arena,
+		                 "INSERT INTO lastunit.reservation (id, created_at, expires_at, principal_id, channel, state,"
+		                 " sku_ids, quantities, counted, versions) VALUES (gen_random_uuid(), now(), now(), 1, 1, 1,"
+		                 " '%s', '%s', '%s', '%s')",
+		                 of[0], of[1], of[2], of[3])
+				.data,
+			sqlstate);
+		assert_string_equal(sqlstate, i == 0 ? "" : "23514");
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(what_was_sold_is_read_back_and_cancelled),
 	STORE_TEST(a_reservation_is_sold_once),
 	STORE_TEST(checkouts_are_found_by_reference_page_by_page),
+	STORE_TEST(a_sale_and_a_hold_have_whole_lines),
 };
 
 STORE_MAIN(tests)

@@ -101,15 +101,17 @@ static void two_entries_cannot_share_a_version_nor_show_what_cannot_be(void **st
 {
 	int64_t a = make_sku("A", 100);
 	struct pg *pg = session();
-	struct ledger_entry first = entry(a, 1), negative = entry(a, 2), oversold = entry(a, 2);
+	struct ledger_entry first = entry(a, 1), negative = entry(a, 2), lent = entry(a, 2), oversold = entry(a, 2);
 	ok(pg, insert(pg, &first, 1));
 	assert_int_equal(insert(pg, &first, 1), LU_INTERNAL);
 	assert_int_equal(pg_error(pg)->class, PG_DUPLICATE);
 	assert_string_equal(pg_error(pg)->constraint, "ledger_pkey");
 	negative.on_hand_after = -1;
-	negative.reserved_after = -1;
 	assert_int_equal(insert(pg, &negative, 1), LU_INTERNAL);
-	assert_string_equal(pg_error(pg)->constraint, "ledger_counts_are_never_negative");
+	assert_string_equal(pg_error(pg)->constraint, "ledger_never_oversold");
+	lent.reserved_after = -1;
+	assert_int_equal(insert(pg, &lent, 1), LU_INTERNAL);
+	assert_string_equal(pg_error(pg)->constraint, "ledger_never_oversold");
 	oversold.reserved_after = oversold.on_hand_after + 1;
 	assert_int_equal(insert(pg, &oversold, 1), LU_INTERNAL);
 	assert_string_equal(pg_error(pg)->constraint, "ledger_never_oversold");

@@ -279,6 +279,38 @@ static void the_database_refuses_what_the_decision_must_never_ask(void **state)
 	pg_free(pg);
 }
 
+/* A code is looked at by triggers where it comes in, and named by them as a CHECK would be. */
+static void the_database_refuses_codes_that_nobody_could_name(void **state)
+{
+	static const struct {
+		const char *code, *sqlstate;
+	} cases[] = {
+		{"repeat('x', 128)", ""},
+		{"repeat('x', 129)", "23514"},
+		{"repeat(U&'\\00e9', 65)", "23514"},
+		{"''", "23514"},
+		{"'x y'", ""},
+		{"' x'", "23514"},
+		{"'x '", "23514"},
+		{"E'x\\ty'", "23514"},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+		for (int ours = 0; ours < 2; ours++) {
+			char sqlstate[6];
+			pg_server_try(url,
+			              arena_printf(&arena,
+			                           "BEGIN; INSERT INTO lastunit.sku (code, writer) VALUES (%s, %s); ROLLBACK",
+			                           cases[i].code, ours ? "gen_random_uuid()" : "NULL")
+			                  .data,
+			              sqlstate);
+			assert_string_equal(sqlstate, cases[i].sqlstate);
+		}
+	struct pg *pg = owner_session();
+	assert_int_equal(pg_command(pg, "INSERT INTO sku (code) VALUES (repeat('x', 129))", SOON), LU_INTERNAL);
+	assert_string_equal(pg_error(pg)->constraint, "sku_code_has_1_to_128_bytes");
+	pg_free(pg);
+}
+
 static struct operation *put(struct text code, const char *titles, const struct text *names, size_t name_count)
 {
 	struct operation *op = ARENA_NEW(&arena, struct operation);
@@ -446,6 +478,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(rows_are_locked_in_the_order_of_their_ids),
 	STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
 	STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
+	STORE_TEST(the_database_refuses_codes_that_nobody_could_name),
 	STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
 	STORE_TEST(only_what_is_given_is_described_anew),
 	STORE_TEST(pages_follow_the_byte_order_of_codes),
