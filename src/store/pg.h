@@ -75,8 +75,9 @@ struct pg_params {
 
 void pg_params_init(struct pg_params *params, struct arena *arena);
 /* For a statement of rows, "INSERT … SELECT unnest($1), unnest($2)", an array for each column. Of one row the elements
- * themselves are sent, and each unnest($n) becomes $n: unpacking arrays would be a fifth of what a cart that comes alone
- * costs PostgreSQL. Arrays that are values of the row are added after pg_params_arrays(). */
+ * themselves are sent, and each unnest($n) becomes $n, in a statement that has "_one" behind its name: unpacking arrays
+ * would be a fifth of what a cart that comes alone costs PostgreSQL. Arrays that are values of the row are added after
+ * pg_params_arrays(). */
 void pg_params_init_rows(struct pg_params *params, struct arena *arena, size_t row_count);
 void pg_params_arrays(struct pg_params *params);
 void pg_add_int8(struct pg_params *p, int64_t value);

@@ -35,15 +35,18 @@ static struct figures figures_get(const PGresult *r, int row, int column)
 /* The sort stands below the locking, so the locks are taken in id order; `+ 0` keeps the planner from reading the
  * primary key from end to end to save that sort. */
 #define LOCK_SQL "SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.code = ANY($1) ORDER BY s.id + 0 FOR UPDATE OF s"
+#define LOCK_ONE_SQL "SELECT s.id, s.code, " FIGURES " FROM sku s WHERE s.code = $1 FOR UPDATE OF s"
 
 void sku_lock_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count, enum sku_lock mode)
 {
-	static const struct pg_statement wait = {"sku_lock", LOCK_SQL};
-	static const struct pg_statement skip = {"sku_lock_skip", LOCK_SQL " SKIP LOCKED"};
+	/* By mode; each for many SKUs and for one, which a hot SKU's batch has however many carts are in it. */
+	static const struct pg_statement many[] = {{"sku_lock", LOCK_SQL}, {"sku_lock_skip", LOCK_SQL " SKIP LOCKED"}};
+	static const struct pg_statement one[] = {{"sku_lock", LOCK_ONE_SQL},
+	                                          {"sku_lock_skip", LOCK_ONE_SQL " SKIP LOCKED"}};
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_texts(&p, codes, sizeof *codes, count);
-	pg_pipe_add(pg, mode == SKU_LOCK_SKIP ? &skip : &wait, &p);
+	pg_pipe_add(pg, &(count == 1 ? one : many)[mode == SKU_LOCK_SKIP], &p);
 }
 
 static int by_code(const void *a, const void *b)
@@ -110,11 +113,15 @@ void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku
 {
 	/* width_bucket(x, sorted array) is a binary search: the position of x in it. Each row finds its new figures by its
 	 * id, without a join that could be planned badly. */
-	static const struct pg_statement statement = {
+	static const struct pg_statement many = {
 		"sku_update",
 		"UPDATE sku s SET on_hand = ($2)[width_bucket(s.id, $1)], reserved = ($3)[width_bucket(s.id, $1)],"
 		" safety_stock = ($4)[width_bucket(s.id, $1)], tracked = ($5)[width_bucket(s.id, $1)],"
 		" version = ($6)[width_bucket(s.id, $1)], writer = $7 WHERE s.id = ANY($1)",
+	};
+	static const struct pg_statement one = {
+		"sku_update",
+		"UPDATE sku SET on_hand = $2, reserved = $3, safety_stock = $4, tracked = $5, version = $6, writer = $7 WHERE id = $1",
 	};
 	struct locked_sku *sorted = ARENA_ARRAY(arena, count + 1, struct locked_sku);
 	if (count > 0) {
@@ -123,7 +130,7 @@ void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku
 	}
 	struct uuid writer = uuid_new(); /* differs from any before: triggers know our writes by that */
 	struct pg_params p;
-	pg_params_init(&p, arena);
+	pg_params_init_rows(&p, arena, count);
 	pg_add_int8s(&p, &sorted->id, sizeof *sorted, count);
 	pg_add_int8s(&p, &sorted->figures.on_hand, sizeof *sorted, count);
 	pg_add_int8s(&p, &sorted->figures.reserved, sizeof *sorted, count);
@@ -131,7 +138,7 @@ void sku_update_send(struct pg *pg, struct arena *arena, const struct locked_sku
 	pg_add_bools(&p, &sorted->figures.tracked, sizeof *sorted, count);
 	pg_add_int8s(&p, &sorted->figures.version, sizeof *sorted, count);
 	pg_add_uuid(&p, &writer);
-	pg_pipe_add(pg, &statement, &p);
+	pg_pipe_add(pg, count == 1 ? &one : &many, &p);
 }
 
 enum lu_error sku_update_take(struct pg *pg, int64_t deadline_ns, size_t count)
