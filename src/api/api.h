@@ -1,8 +1,9 @@
 /* The HTTP API under /v1, and the operator's pages, over an inventory.
  *
  * serve makes one `struct api`, gives its router and hooks to server_start(), and frees it last: server_stop(),
- * inventory_stop(), server_free(), api_free(). Every handler runs on the loop that took the request; operations and queries come back to it
- * through the loop's mailbox. Thread: api_new and api_free from the one that starts and stops the server.
+ * inventory_stop(), server_free(), api_free(). Every handler runs on the loop that took the request; operations and
+ * queries come back to it through the loop's mailbox. Thread: api_new and api_free from the one that starts and stops
+ * the server.
  */
 #ifndef API_API_H
 #define API_API_H

@@ -1,7 +1,7 @@
 /* A growable run of bytes: answers, SQL arrays, Redis arguments are built in one.
  *
- * Ownership: the buffer owns its bytes until buffer_done(). Starts as {0}; may hold NUL bytes and ends in none. Out of memory ends the process.
- * Thread: the owner's only.
+ * Ownership: the buffer owns its bytes until buffer_done(). Starts as {0}; may hold NUL bytes and ends in none. Out of
+ * memory ends the process. Thread: the owner's only.
  */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H

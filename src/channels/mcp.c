@@ -2,9 +2,9 @@
  *
  * Happy path: who asks, one JSON-RPC request, its era, its method; a tool call goes on in mcp_tools.c and replies later.
  * Failure modes, in the order in which they are looked for: a page of another site (403), no key (401), not JSON,
- * neither a JSON-RPC request nor a batch of them (mcp_batch.c), headers that do not say what the body says, a version or a method that is not spoken here.
- * A notification is taken and forgotten. A client that leaves changes nothing: what it asked for is decided all the same,
- * and the offer it brought tells it the outcome when it asks again.
+ * neither a JSON-RPC request nor a batch of them (mcp_batch.c), headers that do not say what the body says, a version or
+ * a method that is not spoken here. A notification is taken and forgotten. A client that leaves changes nothing: what it
+ * asked for is decided all the same, and the offer it brought tells it the outcome when it asks again.
  */
 #include "channels/mcp.h"
 

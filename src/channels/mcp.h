@@ -1,6 +1,6 @@
-/* MCP between its files: the protocol (mcp.c, mcp_batch.c), the tools (mcp_tools.c) and what they do (mcp_calls.c). Source: Model Context
- * Protocol, revisions 2026-07-28 ("modern": stateless, every request says its version) and 2025-11-25 and before ("legacy": a
- * handshake). Thread: the loop's.
+/* MCP between its files: the protocol (mcp.c, mcp_batch.c), the tools (mcp_tools.c) and what they do (mcp_calls.c).
+ * Source: Model Context Protocol, revisions 2026-07-28 ("modern": stateless, every request says its version) and
+ * 2025-11-25 and before ("legacy": a handshake). Thread: the loop's.
  */
 #ifndef CHANNELS_MCP_H
 #define CHANNELS_MCP_H

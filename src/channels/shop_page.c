@@ -2,7 +2,8 @@
  *
  * Happy path: the product from the primary, rendered with its figures as of now, and as JSON-LD for search engines; with
  * --shop-key the page goes on from there by itself, over /v1/events. The ETag is that of its bytes.
- * Failure modes: an unknown SKU is a page, too, with 404, for its reader is a shopper; PostgreSQL away is 503; a shop key that was revoked makes the page a plain one.
+ * Failure modes: an unknown SKU is a page, too, with 404, for its reader is a shopper; PostgreSQL away is 503; a shop
+ * key that was revoked makes the page a plain one.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* What weakens a promise (weakness.h).
  *
- * Happy path: four questions to PostgreSQL (settings and standbys, guards, rights too many and too few), one to Redis, and nothing to say.
+ * Happy path: four questions to PostgreSQL (settings and standbys, guards, rights too many and too few), one to Redis,
+ * and nothing to say.
  * Failure modes: a question that is not answered ends the look with its error; what was found so far stays.
  */
 #include "inventory/weakness.h"
