@@ -54,10 +54,10 @@ int cmd_audit(int argc, char **argv)
 	enum lu_error error = audit_run(&options, &arena, &audit, why);
 	if (error) {
 		code = cmd_fail(&manual,
-		                audit.of_another_schema ? EXIT_USAGE
-		                : error == LU_INTERNAL  ? EXIT_FAILED
-		                                        : EXIT_BACKEND,
-		                "%s", why);
+		                audit.of_another_schema || audit.may_not ? EXIT_USAGE
+		                : error == LU_INTERNAL                   ? EXIT_FAILED
+		                                                         : EXIT_BACKEND,
+		                "%s%s", why, audit.may_not ? ": use the owner's --database-url" : "");
 	} else {
 		code = audit_sound(&audit) ? EXIT_OK : EXIT_FAILED;
 		if (as_json) {

@@ -113,6 +113,7 @@ enum lu_error audit_run(const struct audit_options *options, struct arena *arena
 		error = audit_objects(&work);
 	if (!error)
 		error = audit_cells(&work);
+	audit->may_not = error && pg_error(work.pg)->class == PG_FORBIDDEN;
 	tallies_done(&work.tallies);
 	pg_free(work.pg);
 	if (options->progress)

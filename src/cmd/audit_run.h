@@ -46,7 +46,7 @@ struct audit {
 	struct audit_line lines[AUDIT_CHECKS];
 	int64_t skus, entries, reservations, checkouts, orders, cells;
 	int64_t elapsed_ms;
-	bool of_another_schema; /* why it failed */
+	bool of_another_schema, may_not; /* why it failed: the user lacks a right */
 };
 
 struct audit_options {

@@ -99,7 +99,7 @@ struct run {
 	struct import_stage stage;
 	enum lu_error stage_error;
 	char why[512];
-	bool of_another_schema; /* why it failed */
+	bool of_another_schema, may_not; /* why it failed: the user lacks a right */
 	struct import_report report;
 };
 
@@ -350,7 +350,8 @@ static int import_run(struct run *run)
 	for (int n = 0; n < CONNECTIONS_MAX; n++) {
 		error = on_connection(run, pg);
 		import_stage_done(&run->stage);
-		if (error != LU_DATABASE_UNAVAILABLE)
+		run->may_not = error && pg_error(pg)->class == PG_FORBIDDEN;
+		if (error != LU_DATABASE_UNAVAILABLE || run->may_not)
 			break;
 		pg_close(pg);
 		clock_sleep_until(deadline_in_ms(200));
@@ -363,10 +364,10 @@ static int import_run(struct run *run)
 	if (run->flags.json)
 		import_print_json(&ending, 0);
 	return cmd_fail(&manual,
-	                run->of_another_schema             ? EXIT_USAGE
-	                : error == LU_DATABASE_UNAVAILABLE ? EXIT_BACKEND
-	                                                   : EXIT_FAILED,
-	                "%s", run->why);
+	                run->of_another_schema || run->may_not ? EXIT_USAGE
+	                : error == LU_DATABASE_UNAVAILABLE     ? EXIT_BACKEND
+	                                                       : EXIT_FAILED,
+	                "%s%s", run->why, run->may_not ? ": use the owner's --database-url" : "");
 }
 
 /* Without Redis it does the same, and slower for others: whoever gave an address is told. */

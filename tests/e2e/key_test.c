@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/command.h"
 #include "lib/pg_server.h"
@@ -45,7 +46,7 @@ static int status_of(const char *secret)
 }
 
 /* Revokes what is given, and not a word of its own is the secret's rest. */
-static void revoke(const char *given, const char *secret, int exit_code, const char *says)
+static void revoke_key(const char *given, const char *secret, int exit_code, const char *says)
 {
 	struct command done = key((const char *const[]){"revoke", given, NULL});
 	if (done.exit_code != exit_code || (!strstr(done.out, says) && !strstr(done.err, says)))
@@ -61,11 +62,11 @@ static void a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it(void **sta
 	create(secret);
 	snprintf(prefix, sizeof prefix, "%s", secret);
 	assert_int_equal(status_of(secret), 200);
-	revoke(prefix, secret, 0, "revoked 1 key: lu_");
+	revoke_key(prefix, secret, 0, "revoked 1 key: lu_");
 	assert_int_equal(status_of(secret), 401);
 	create(secret);
 	assert_int_equal(status_of(secret), 200);
-	revoke(secret, secret, 0, "revoked 1 key: lu_");
+	revoke_key(secret, secret, 0, "revoked 1 key: lu_");
 	assert_int_equal(status_of(secret), 401);
 }
 
@@ -195,6 +196,25 @@ static void the_services_own_user_is_told_whose_url_it_takes(void **state)
 	assert_string_equal(done.err,
 	                    "lastunit key: permission denied for table principal: use the owner's --database-url\n");
 	command_done(&done);
+
+	/* Whatever he is not let do: no outage (3), and no promise that is broken (1). */
+	char path[] = "/tmp/key-test-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0 && write(fd, "sku,on_hand\nCLERK,1\n", 20) == 20);
+	close(fd);
+	pg_server_ask(service.database_url,
+	              "CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA lastunit TO stranger;"
+	              "GRANT SELECT ON lastunit.migration TO stranger");
+	snprintf(url, sizeof url, "%s?user=stranger", service.database_url);
+	says((const char *const[]){"list", "--database-url", url, NULL}, 2, ": use the owner's --database-url\n");
+	const char *const words[][5] = {{"audit", "--database-url", url}, {"import", path, "--database-url", url}};
+	for (int i = 0; i < 2; i++) {
+		done = command_run(words[i], NULL);
+		if (done.exit_code != 2 || !strstr(done.err, ": use the owner's --database-url\n"))
+			fail_msg("exit code %d: %s%s", done.exit_code, done.out, done.err);
+		command_done(&done);
+	}
+	unlink(path);
 }
 
 static void what_is_no_live_key_is_told_and_not_repeated(void **state)
@@ -202,15 +222,15 @@ static void what_is_no_live_key_is_told_and_not_repeated(void **state)
 	char secret[KEY_SECRET_BYTES + 1], typo[KEY_SECRET_BYTES + 10];
 	create(secret);
 	snprintf(typo, sizeof typo, "%sx", secret);
-	revoke(typo, secret, 1, "the rest is not that key's");
+	revoke_key(typo, secret, 1, "the rest is not that key's");
 	snprintf(typo, sizeof typo, "Bearer %s", secret);
-	revoke(typo, secret, 1, "they begin with lu_");
+	revoke_key(typo, secret, 1, "they begin with lu_");
 	snprintf(typo, sizeof typo, "%.6s", secret);
-	revoke(typo, secret, 1, "too short");
-	revoke("lu_nobodys0", secret, 1, "no key is listed as lu_nobodys0");
+	revoke_key(typo, secret, 1, "too short");
+	revoke_key("lu_nobodys0", secret, 1, "no key is listed as lu_nobodys0");
 	assert_int_equal(status_of(secret), 200);
-	revoke(secret, secret, 0, "revoked");
-	revoke(secret, secret, 1, "was revoked before, at 2");
+	revoke_key(secret, secret, 0, "revoked");
+	revoke_key(secret, secret, 1, "was revoked before, at 2");
 	struct command many = key((const char *const[]){"revoke", "lu_nobodys0", "x", secret, NULL});
 	assert_int_equal(many.exit_code, 2);
 	assert_null(strstr(many.err, secret));
