@@ -159,7 +159,7 @@ DEPS_RUN   := gcc libc6-dev make pkg-config libevent-dev libpq-dev libhiredis-de
               curl ca-certificates
 DEPS_TEST  := $(DEPS_RUN) libcmocka-dev clang clang-format libclang-rt-dev spin
 DEPS_BENCH := postgresql-client libcmocka-dev wrk
-AGAIN      := $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
+AGAIN       = $(MAKE) --no-print-directory $(if $(filter -j% j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 .PHONY: run deps kinds test test-san test-clients test-browser check sim endure hostile spec mutants soak bench bench-large lint format clean help
 
@@ -171,7 +171,7 @@ run:               ## install what is missing, build, and start a Lastunit of it
 deps:              ## install what building and testing needs
 	@sh .ci/install $(DEPS_TEST)
 
-test: kinds deps   ## install what is missing, build, run every test (KINDS="unit e2e/dev": only these), lint
+test: kinds deps   ## install what is missing, build, run the tests (KINDS="unit e2e/dev": only these), lint
 	@$(AGAIN) tests
 	@$(AGAIN) check
 

@@ -3,7 +3,8 @@
 #
 # Every option of config.def is in `lastunit serve --help` (passed over while there is no binary) and is read somewhere;
 # every metric of metrics.def is counted somewhere; every error of errors.def is returned somewhere and is a row of the
-# table in src/api/README.md; every route is named there or in src/channels/README.md.
+# table in src/api/README.md; every route is named there or in src/channels/README.md; every migration and table in
+# sql/README.md.
 # usage: tables.sh [ROOT [BINARY]]
 set -eu
 cd "${1:-.}"
@@ -66,6 +67,12 @@ sed -n 's/^\t{\([A-Z]*\), *"\([^"]*\)",.*/\1 \2/p' src/api/routes.c >"$scratch"
 while read -r route; do
 	grep -qF "$route" $readme src/channels/README.md || complain "neither $readme nor src/channels/README.md names: $route"
 done <"$scratch"
+for file in sql/*.sql; do
+	grep -qF "${file#sql/}" sql/README.md || complain "sql/README.md does not name ${file#sql/}"
+done
+for made in $(sed -n 's/^CREATE \(TABLE\|VIEW\) lastunit\.\([a-z_]*\).*/\2/p' sql/*.sql); do
+	grep -q "^|.*\`$made\`.*|.*|" sql/README.md || complain "sql/README.md does not name the table $made"
+done
 for table in src/base/config.def:2 src/base/metrics.def:3 include/lastunit/errors.def:2; do
 	twins=$(names "${table%:*}" "${table#*:}" | sort | uniq -d)
 	[ -z "$twins" ] || complain "${table%:*}: twice in it: $twins"
