@@ -118,7 +118,11 @@ void race_figure_oversold(struct buffer *out, const struct race *race, const str
 			continue;
 		/* A SKU whose row was written back sells what it has sold before: the same units, counted once. */
 		int64_t faults = rows[i]->oversold > rows[i]->lost ? rows[i]->oversold : rows[i]->lost;
-		snprintf(notes[count], sizeof notes[count], "of %lld sold", (long long)rows[i]->sold);
+		snprintf(notes[count], sizeof notes[count], "%sof %lld sold",
+		         !faults                      ? ""
+		         : rows[i]->oversold < faults ? "forgotten "
+		                                      : "oversold ",
+		         (long long)rows[i]->sold);
 		bars[count] = (struct plot_bar){rows[i]->strategy, (double)faults, notes[count],
 		                                race_kind(rows[i]->strategy, rows[i]->correct)};
 		count++;
@@ -238,7 +242,7 @@ bool race_svg_write(const struct race *race, const char *directory, char why[512
 	                  "hot", most);
 	bool written = write_file(directory, "race-sales.svg", &svg, why);
 	buffer_clear(&svg);
-	snprintf(title, sizeof title, "Oversold, or forgotten by the stock, %s", buyers);
+	snprintf(title, sizeof title, "Units oversold or forgotten, %s", buyers);
 	race_figure_oversold(&svg, race,
 	                     &(struct plot_frame){"race-oversold", title,
 	                                          "Units oversold or forgotten by each control, and by Lastunit.", true},

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/embed.h"
@@ -17,8 +18,10 @@
 #define BAR_FROM 120
 #define ROW 24
 #define BAR 12
-#define NOTE 124 /* what stands behind a bar */
-#define HEAD 44  /* of a plot that stands alone */
+#define NOTE 124   /* what stands behind a bar, at least: */
+#define NUMBER 50  /* its value … */
+#define LETTER 6.4 /* … and each letter of its note, at most */
+#define HEAD 44    /* of a plot that stands alone */
 
 static const char *const kind_style[] = {"ours", "right", "wrong"};
 
@@ -110,11 +113,14 @@ static void add_name(struct buffer *out, double y, const char *name, enum plot_k
 void plot_bars(struct buffer *out, const struct plot_frame *frame, const struct plot_bar *bars, size_t count,
                double scale_max)
 {
-	const double room = PLOT_WIDTH - BAR_FROM - NOTE;
 	char number[PLOT_NUMBER_BYTES];
-	double most = scale_max;
-	for (size_t i = 0; i < count && scale_max <= 0; i++)
-		most = bars[i].value > most ? bars[i].value : most;
+	double most = scale_max, behind = NOTE;
+	for (size_t i = 0; i < count; i++) {
+		if (scale_max <= 0)
+			most = fmax(most, bars[i].value);
+		behind = fmax(behind, NUMBER + LETTER * (double)strlen(bars[i].note));
+	}
+	const double room = PLOT_WIDTH - BAR_FROM - behind;
 	plot_open(out, frame, (int)count * ROW + 8);
 	for (size_t i = 0; i < count; i++) {
 		const struct plot_bar *bar = &bars[i];
