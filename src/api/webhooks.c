@@ -109,6 +109,13 @@ static bool is_the_same(const struct webhook *a, const struct webhook *b)
 	return same;
 }
 
+static void add_location(struct webhook_ask *asked)
+{
+	char id[UUID_TEXT_BYTES + 1];
+	uuid_format(&asked->given.id, id);
+	request_add_header(asked->ask.request, "Location", arena_printf(asked->ask.query.arena, "/v1/webhooks/%s", id));
+}
+
 /* The key has made one before. */
 static void on_found(struct webhook_ask *asked)
 {
@@ -119,13 +126,13 @@ static void on_found(struct webhook_ask *asked)
 	snprintf(asked->secret, sizeof asked->secret, "%.*s", (int)asked->rows->secret.size, asked->rows->secret.data);
 	asked->done = true;
 	request_add_header(asked->ask.request, "Idempotent-Replayed", TEXT("true"));
+	add_location(asked);
 	on_one(&asked->ask);
 }
 
 static void on_made(struct ask *ask)
 {
 	struct webhook_ask *asked = (struct webhook_ask *)ask;
-	char id[UUID_TEXT_BYTES + 1];
 	if (!asked->done && asked->count == 1) {
 		on_found(asked);
 		return;
@@ -135,8 +142,7 @@ static void on_made(struct ask *ask)
 		              arena_printf(ask->query.arena, "There are %d webhooks already. Delete one first.", WEBHOOKS_MAX));
 		return;
 	}
-	uuid_format(&asked->given.id, id);
-	request_add_header(ask->request, "Location", arena_printf(ask->query.arena, "/v1/webhooks/%s", id));
+	add_location(asked);
 	on_one(ask);
 }
 

@@ -597,6 +597,120 @@ static void bodies_that_can_be_read_two_ways_are_not_read_at_all(void **state)
 	assert_int_equal(service_row(&service, "BODY").version, 1);
 }
 
+/* --- the description ---------------------------------------------------------------------------------------------- */
+
+/* "{"$ref": "#/components/…"}": what it leads to. */
+static const json_t *follow(const json_t *description, const json_t *value)
+{
+	const char *ref = json_string_value(json_object_get(value, "$ref"));
+	char words[100];
+	if (!ref)
+		return value;
+	value = description;
+	snprintf(words, sizeof words, "%s", ref + strlen("#/"));
+	for (char *rest, *word = strtok_r(words, "/", &rest); word; word = strtok_r(NULL, "/", &rest))
+		value = json_object_get(value, word);
+	assert_non_null(value);
+	return value;
+}
+
+static void expect_members_described(const json_t *schema, const char *what)
+{
+	const json_t *name, *required = json_object_get(schema, "required");
+	const char *member;
+	json_t *value;
+	size_t i;
+	json_object_foreach(answer_at(&answer, ""), member, value)
+	{
+		if (!json_object_get(json_object_get(schema, "properties"), member))
+			fail_msg("%s: `%s` is not described", what, member);
+	}
+	json_array_foreach(required, i, name)
+	{
+		if (!json_object_get(answer_at(&answer, ""), json_string_value(name)))
+			fail_msg("%s: `%s` is required and not there", what, json_string_value(name));
+	}
+}
+
+/* The last answer is described, with its members and those of its headers that are ours. */
+static void expect_described(const json_t *description, const char *method, const char *pattern)
+{
+	static const char *const headers[] = {"Location",     "Idempotent-Replayed", "Server-Timing",
+	                                      "Cache-Status", "Retry-After",         "ETag"};
+	char status[8], what[100];
+	snprintf(status, sizeof status, "%d", answer.status);
+	snprintf(what, sizeof what, "%s %s %s", method, pattern, status);
+	const json_t *operation = json_object_get(json_object_get(json_object_get(description, "paths"), pattern), method);
+	const json_t *response = json_object_get(json_object_get(operation, "responses"), status);
+	if (!response)
+		fail_msg("%s is not described", what);
+	response = follow(description, response);
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+		if (*answer_header(&answer, headers[i]) && !json_object_get(json_object_get(response, "headers"), headers[i]))
+			fail_msg("%s: the header %s is not described", what, headers[i]);
+	const char *type = answer.status < 400 ? "application/json" : "application/problem+json";
+	const json_t *content = json_object_get(json_object_get(response, "content"), type);
+	const json_t *schema = follow(description, json_object_get(content, "schema"));
+	if (answer.body_size)
+		expect_members_described(schema, what);
+}
+
+static json_t *read_description(void)
+{
+	call(NULL, "GET", "/openapi.json", NULL, NULL, 200);
+	json_t *description = json_loads(answer.body, 0, NULL);
+	assert_non_null(description);
+	return description;
+}
+
+static void what_is_answered_is_described(void **state)
+{
+	static const char line[] = "{\"lines\":[{\"sku\":\"TOLD\",\"quantity\":1}]}";
+	static const char delta[] = "{\"lines\":[{\"sku\":\"TOLD\",\"delta\":1}],\"reason\":\"found\"}";
+	static const struct {
+		const char *method, *pattern, *path, *headers, *body;
+		int status;
+	} calls[] = {
+		{"put", "/v1/skus/{sku}", "/v1/skus/TOLD", "Idempotency-Key: told-1\r\n", "{\"on_hand\":3}", 201},
+		{"put", "/v1/skus/{sku}", "/v1/skus/TOLD", NULL, "{\"safety_stock\":1}", 200},
+		{"post", "/v1/checkouts", "/v1/checkouts", "Idempotency-Key: told-2\r\n", line, 201},
+		{"post", "/v1/checkouts", "/v1/checkouts", "Idempotency-Key: told-2\r\n", line, 201},
+		{"post", "/v1/reservations", "/v1/reservations", "Idempotency-Key: told-3\r\n", line, 201},
+		{"post", "/v1/reservations", "/v1/reservations", "Idempotency-Key: told-4\r\n", line, 409},
+		{"post", "/v1/reservations", "/v1/reservations", "Idempotency-Key: told-4\r\n", line, 409},
+		{"post", "/v1/adjustments", "/v1/adjustments", "Idempotency-Key: told-5\r\n", delta, 201},
+		{"put", "/v1/orders/{number}", "/v1/orders/TOLD-1", NULL, "{\"version\":1,\"lines\":[]}", 200},
+		{"get", "/v1/availability/{sku}", "/v1/availability/TOLD", NULL, NULL, 200},
+		{"get", "/v1/availability", "/v1/availability?sku=TOLD", NULL, NULL, 200},
+		{"post", "/v1/availability", "/v1/availability", NULL, "{\"skus\":[\"TOLD\"]}", 200},
+		{"post", "/v1/batch", "/v1/batch", NULL,
+	     "{\"operations\":[{\"operation\":\"adjustment\",\"idempotency_key\":\"told-5\",\"lines\":[{\"sku\":\"TOLD\","
+	     "\"delta\":1}],\"reason\":\"found\"}]}",
+	     200},
+		{"post", "/v1/webhooks", "/v1/webhooks", "Idempotency-Key: told-6\r\n", "{\"url\":\"http://127.0.0.1:1/\"}",
+	     201},
+		{"post", "/v1/webhooks", "/v1/webhooks", "Idempotency-Key: told-6\r\n", "{\"url\":\"http://127.0.0.1:1/\"}",
+	     201},
+	};
+	json_t *description = read_description();
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+		const char *method = *calls[i].method == 'g' ? "GET" : calls[i].method[1] == 'u' ? "PUT" : "POST";
+		call(service.key_admin, method, calls[i].path, calls[i].headers, calls[i].body, calls[i].status);
+		expect_described(description, calls[i].method, calls[i].pattern);
+	}
+	char path[80];
+	snprintf(path, sizeof path, "/v1/webhooks/%s", answer_string(&answer, "id"));
+	assert_string_equal(answer_header(&answer, "Location"), path); /* of a replay, too */
+	call(service.key_admin, "GET", path, NULL, NULL, 200);
+	expect_described(description, "get", "/v1/webhooks/{id}");
+	char stray[100];
+	snprintf(stray, sizeof stray, "%s?x=1", path);
+	call(service.key_admin, "DELETE", stray, NULL, NULL, 422);
+	expect_described(description, "delete", "/v1/webhooks/{id}");
+	call(service.key_admin, "DELETE", path, NULL, NULL, 204);
+	json_decref(description);
+}
+
 static int start(void **state)
 {
 	service_start(&service, NULL);
@@ -634,6 +748,7 @@ int main(void)
 		cmocka_unit_test(adjustments_move_the_count_and_never_below_what_is_held),
 		cmocka_unit_test(the_ledger_has_every_change_in_order),
 		cmocka_unit_test(bodies_that_can_be_read_two_ways_are_not_read_at_all),
+		cmocka_unit_test(what_is_answered_is_described),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -92,7 +92,12 @@ static void nothing_else_is_described(void **state)
 	assert_int_equal(count, router->count);
 }
 
-static void what_takes_a_body_may_refuse_its_type(void **state)
+static bool describes(const json_t *operation, const char *status)
+{
+	return json_object_get(json_object_get(operation, "responses"), status);
+}
+
+static void what_takes_a_body_may_refuse_its_type_and_its_size(void **state)
 {
 	const char *path, *method;
 	json_t *item, *operation;
@@ -100,9 +105,25 @@ static void what_takes_a_body_may_refuse_its_type(void **state)
 	{
 		json_object_foreach(item, method, operation)
 		{
-			bool takes = json_object_get(operation, "requestBody");
-			if (takes && !json_object_get(json_object_get(operation, "responses"), "415"))
+			if (json_object_get(operation, "requestBody") && !describes(operation, "415"))
 				fail_msg("%s %s takes a body and has no 415", method, path);
+			/* Of any call: nobody else looks at a body before its size is known. */
+			if ((!strcmp(method, "post") || !strcmp(method, "put")) && !describes(operation, "413"))
+				fail_msg("%s %s has no 413", method, path);
+		}
+	}
+}
+
+static void every_call_may_refuse_a_parameter(void **state)
+{
+	const char *path, *method;
+	json_t *item, *operation;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			if (!strncmp(path, "/v1/", 4) && !describes(operation, "422"))
+				fail_msg("%s %s has no 422", method, path);
 		}
 	}
 }
@@ -136,7 +157,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_route_is_described),
 		cmocka_unit_test(nothing_else_is_described),
-		cmocka_unit_test(what_takes_a_body_may_refuse_its_type),
+		cmocka_unit_test(what_takes_a_body_may_refuse_its_type_and_its_size),
+		cmocka_unit_test(every_call_may_refuse_a_parameter),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
 		cmocka_unit_test(it_is_of_the_version_of_this_binary),
 	};
