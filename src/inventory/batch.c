@@ -311,7 +311,8 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 		if (error || end)
 			return attempt_back_out(a, a->key_busy ? key_busy(a) : attempt_outcome(a->pg));
 	}
-	a->timing.write = lap(a);
+	int64_t writing = lap(a);
+	a->timing.write = anything ? writing : 0;
 	if (a->redis && marks->count && intent == CELL_OK)
 		intent = coherence_intend_take(&a->coherence, intend_deadline);
 	int64_t waiting = lap(a);

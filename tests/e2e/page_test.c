@@ -204,6 +204,14 @@ static void an_answer_says_where_its_time_went(void **state)
 	shop_expect_post("/v1/checkouts", shop_cart("PAGE-TIME=9"), 409);
 	expect_header("Server-Timing", "commit;dur=");
 	assert_null(strstr(answer_header(&shop_answer, "Server-Timing"), "intend"));
+	/* A replay writes nothing. */
+	const char *body = shop_cart("PAGE-TIME=1");
+	shop_expect_post("/v1/checkouts", body, 201);
+	expect_header("Server-Timing", "write;dur=");
+	shop_expect_post("/v1/checkouts", body, 201);
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "true");
+	assert_null(strstr(answer_header(&shop_answer, "Server-Timing"), "write"));
+	expect_header("Server-Timing", "decide;dur=");
 	shop_expect_post("/v1/batch",
 	                 shop_text("{\"operations\":[{\"operation\":\"checkout\",\"idempotency_key\":\"%s\",\"lines\":[{"
 	                           "\"sku\":\"PAGE-TIME\",\"quantity\":1}]}]}",
