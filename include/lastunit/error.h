@@ -23,6 +23,7 @@ enum lu_retry {
 	LU_RETRY_STORED,   /* decided and kept under the key: it is answered the same again */
 	LU_RETRY_MEND,     /* nothing is kept, but unless the request is mended it is refused again */
 	LU_RETRY_AGAIN,    /* nothing was changed, nothing is kept: the same request may succeed */
+	LU_RETRY_ROOM,     /* the same, unless it asks for more than there is ever room for */
 	LU_RETRY_SAME_KEY, /* it may have been done: only the same key tells; a new one could do it twice */
 	LU_RETRY_NEW_KEY,  /* the key belongs to another request for ever */
 };

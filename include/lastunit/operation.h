@@ -113,6 +113,7 @@ struct sku_figures {
 struct cap_reached {
 	const char *policy; /* "principal-holds", "principal-held-units", "caller-holds", "caller-held-units"; NULL: none */
 	int64_t quota, left; /* what it allows at a time, and of that what is not held */
+	bool never;          /* more was asked for than it ever allows: waiting does not help */
 };
 
 struct verdict {

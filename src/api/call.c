@@ -216,6 +216,8 @@ static void add_cap(struct request *request, const struct cap_reached *cap)
 		return;
 	request_add_header(request, "RateLimit-Policy", arena_printf(arena, "\"%s\";q=%" PRId64, cap->policy, cap->quota));
 	request_add_header(request, "RateLimit", arena_printf(arena, "\"%s\";r=%" PRId64, cap->policy, cap->left));
+	if (!cap->never)
+		request_add_header(request, "Retry-After", TEXT("1"));
 }
 
 void call_reply(struct call *call)

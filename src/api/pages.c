@@ -64,6 +64,11 @@ static const struct {
 	[LU_RETRY_AGAIN] = {"helps",
                         "It helps: nothing was changed, and nothing is stored under the idempotency key of a request "
                         "that was answered so. Send the same request with the same key."},
+	[LU_RETRY_ROOM] =
+		{"helps, or fewer",
+         "It helps once a hold has ended, if the answer had <code>Retry-After</code>; if not, only asking "
+         "for fewer helps. Nothing was changed, and nothing is stored under the idempotency key of a "
+         "request that was answered so, so the key may stay."},
 	[LU_RETRY_SAME_KEY] = {"only it helps",
                            "It is the only thing that helps: the request may have been done, and then its answer is "
                            "stored under the idempotency key, which tells. A new key could do it twice."},

@@ -36,7 +36,7 @@ void problem_send(struct request *request, enum lu_error error, struct json_writ
 	int status = lu_error_status(error);
 	json_object_close(w);
 	buffer_add_char(w->out, '\n');
-	if (status == 429 || status == 503 || error == LU_IDEMPOTENCY_IN_FLIGHT)
+	if (status == 503 || error == LU_IDEMPOTENCY_IN_FLIGHT)
 		request_add_header(request, "Retry-After", TEXT("1"));
 	if (error == LU_UNAUTHORIZED)
 		request_add_header(request, "WWW-Authenticate", TEXT("Bearer"));

@@ -4,8 +4,8 @@
  * Happy path: the principal has no cap, and nothing is looked at. Else what it holds was counted behind the locks of this
  * batch; carts before this one in the batch are added. The hold that the cart takes the place of does not count if it was
  * counted: against a principal's cap its own ones, against a caller's cap that caller's.
- * Failure modes: LU_TOO_MANY_HOLDS, with a sentence that names the cap; it is true of this moment only, so it is not stored
- * under the key. What else the batch ends is not taken off: its answer is not out either, so nobody can have relied on it.
+ * Failure modes: LU_TOO_MANY_HOLDS, with a sentence that names the cap; it is true of this moment only (but of a cart for
+ * which the cap has no room at all), so it is not stored under the key. What else the batch ends is not taken off: its answer is not out either, so nobody can have relied on it.
  *
  * Soft: holds of other SKUs come and go beside this transaction, so a race may lift the number of holds a little above its
  * cap. Units of a SKU are counted under that SKU's lock and are exact.
@@ -84,7 +84,7 @@ static const struct hold *own(const struct operation *op, const struct cap *cap,
 static void reach(struct operation *op, const char *policy, int64_t quota, int64_t taken)
 {
 	refuse(op, LU_TOO_MANY_HOLDS);
-	op->verdict.cap = (struct cap_reached){policy, quota, taken < quota ? quota - taken : 0};
+	op->verdict.cap = (struct cap_reached){.policy = policy, .quota = quota, .left = taken < quota ? quota - taken : 0};
 }
 
 #define MEND "Commit or release a hold, or wait until one ends."
@@ -102,6 +102,24 @@ static bool holds_allow(struct operation *op, const struct cap *cap, const struc
 	return false;
 }
 
+static void refuse_units(struct operation *op, const struct cap *cap, const struct line *line, int64_t units)
+{
+	reach(op, cap->units_policy, cap->units_max, units);
+	op->verdict.cap.never = line->quantity > cap->units_max;
+	if (op->verdict.cap.never)
+		op->verdict.detail = arena_printf(op->arena,
+		                                  "%s asks for %" PRId64
+		                                  " units of %.*s. Ask for fewer: never more than %" PRId64 " at a time.",
+		                                  cap->who, line->quantity, (int)line->sku.size, line->sku.data,
+		                                  cap->units_max);
+	else
+		op->verdict.detail = arena_printf(op->arena,
+		                                  "%s holds %" PRId64 " units of %.*s, asks for %" PRId64
+		                                  " and may hold %" PRId64 " at a time. Ask for fewer. " MEND,
+		                                  cap->who, units, (int)line->sku.size, line->sku.data, line->quantity,
+		                                  cap->units_max);
+}
+
 static bool units_allow(struct run *run, struct operation *op, const struct cap *cap, const struct holdings *holdings,
                         const struct hold *old)
 {
@@ -115,12 +133,7 @@ static bool units_allow(struct run *run, struct operation *op, const struct cap 
 			units -= hold_units(old, line->sku);
 		if (units + line->quantity <= cap->units_max)
 			continue;
-		reach(op, cap->units_policy, cap->units_max, units);
-		op->verdict.detail = arena_printf(op->arena,
-		                                  "%s holds %" PRId64 " units of %.*s, asks for %" PRId64
-		                                  " and may hold %" PRId64 " at a time. Ask for fewer. " MEND,
-		                                  cap->who, units, (int)line->sku.size, line->sku.data, line->quantity,
-		                                  cap->units_max);
+		refuse_units(op, cap, line, units);
 		return false;
 	}
 	return true;

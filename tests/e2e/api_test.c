@@ -166,6 +166,7 @@ static void a_problems_page_says_what_its_key_is_worth(void **state)
 		const char *code, *says;
 		bool nothing_stored;
 	} pages[] = {
+		{"too_many_holds", "only asking for fewer helps", true},
 		{"insufficient_stock", "the same idempotency key is answered the same again", false},
 		{"overloaded", "It helps: nothing was changed", true},
 		{"invalid_quantity", "once the request is mended", true},

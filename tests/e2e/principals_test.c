@@ -175,6 +175,12 @@ static void each_shopper_of_the_site_has_a_share(void **state)
 	shop_expect_problem("too_many_holds", "holds 3 units of SHARE, asks for 2 and may hold 4");
 	assert_string_equal(answer_header(&shop_answer, "RateLimit-Policy"), "\"caller-held-units\";q=4");
 	assert_string_equal(answer_header(&shop_answer, "RateLimit"), "\"caller-held-units\";r=1");
+	assert_string_equal(answer_header(&shop_answer, "Retry-After"), "1");
+	/* However long he waits. */
+	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("cid", "SHARE", 5), 429);
+	shop_expect_problem("too_many_holds", "Ask for fewer: never more than 4 at a time.");
+	assert_string_equal(answer_header(&shop_answer, "RateLimit-Policy"), "\"caller-held-units\";q=4");
+	assert_string_equal(answer_header(&shop_answer, "Retry-After"), "");
 	shop_expect(shop.key_web, "POST", "/v1/reservations", NULL, holding("bob", "SHARE", 4), 201);
 	shop_expect_post("/v1/batch",
 	                 shop_text("{\"operations\":[{\"operation\":\"reserve\",%s,{\"operation\":\"reserve\",%s]}",

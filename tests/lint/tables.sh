@@ -54,7 +54,7 @@ done
 readme=src/api/README.md
 # X(NAME, code, status, retry, "title", -> | `code` | status | title | word |
 sed -n 's/^X([A-Z_]*, *\([a-z_]*\), *\([0-9]*\), \([A-Z_]*\), *"\(.*\)",$/| `\1` | \2 | \4 | \3 |/p' include/lastunit/errors.def |
-	sed 's/| STORED |$/| same answer |/; s/| MEND |$/| once mended |/; s/| AGAIN |$/| helps |/
+	sed 's/| STORED |$/| same answer |/; s/| MEND |$/| once mended |/; s/| AGAIN |$/| helps |/; s/| ROOM |$/| helps, or fewer |/
 	     s/| SAME_KEY |$/| only it helps |/; s/| NEW_KEY |$/| never |/' >"$scratch"
 [ "$(wc -l <"$scratch")" -eq "$(grep -c '^X(' include/lastunit/errors.def)" ] ||
 	complain "include/lastunit/errors.def: a row is not as this lint reads it"

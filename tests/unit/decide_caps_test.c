@@ -99,6 +99,24 @@ static void a_cap_of_units_is_of_each_sku(void **state)
 	expect_figures(w, 'A', 100, 5);
 }
 
+/* No hold that ends makes room for it. */
+static void more_than_a_cap_ever_allows_is_told_so(void **state)
+{
+	struct world *w = *state;
+	struct principal agent = capped((struct principal_settings){.held_units_max = 5});
+	world_sku(w, 'A', 100);
+	struct verdict *refused = hold_for(w, agent, NULL, "A6");
+	expect_cap(refused, "principal-held-units", 5, 5);
+	assert_true(refused->cap.never);
+	expect_detail(refused, "asks for 6 units of A. Ask for fewer: never more than 5 at a time.");
+	assert_null(strstr(refused->detail.data, "wait"));
+	expect_error(hold_for(w, agent, NULL, "A1"), LU_OK);
+	refused = hold_for(w, agent, NULL, "A5");
+	expect_cap(refused, "principal-held-units", 5, 4);
+	assert_false(refused->cap.never);
+	expect_detail(refused, "wait until one ends");
+}
+
 static void each_caller_has_its_own_share(void **state)
 {
 	struct world *w = *state;
@@ -238,6 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(b30_one_who_hoards_is_stopped_and_nobody_else),
 		TEST(a_cap_of_units_is_of_each_sku),
+		TEST(more_than_a_cap_ever_allows_is_told_so),
 		TEST(each_caller_has_its_own_share),
 		TEST(the_principal_is_capped_whoever_calls),
 		TEST(one_batch_is_counted_cart_by_cart),
