@@ -22,6 +22,7 @@
 #define VERSION_MODERN "2026-07-28"
 #define VERSION_META "io.modelcontextprotocol/protocolVersion"
 #define LIST_TTL_MS 3600000 /* the tools change with the binary only */
+#define SHOWN_BYTES_MAX 64
 
 /* Newest first. */
 static const char *const legacy_versions[] = {"2025-11-25", "2025-06-18", MCP_VERSION_BATCHES};
@@ -231,6 +232,27 @@ static const struct {
 	{"tools/list", true, true, tools_list},     {"tools/call", true, true, mcp_tools_call},
 };
 
+/* No more of what a client sent than fits into a sentence. */
+struct text mcp_shown(struct text sent)
+{
+	return text_utf8_part((struct text){sent.data, sent.size < SHOWN_BYTES_MAX ? sent.size : SHOWN_BYTES_MAX});
+}
+
+static void reply_no_method(struct mcp *mcp, struct text method)
+{
+	struct text part = mcp_shown(method);
+	struct text known = arena_printf(mcp->turn.arena, "There is no method \"%.*s\"; there are", (int)part.size,
+	                                 part.data);
+	bool first = true;
+	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+		if (!(mcp->modern ? methods[i].modern : methods[i].legacy))
+			continue;
+		known = arena_printf(mcp->turn.arena, "%s%s %s", known.data, first ? "" : ",", methods[i].name);
+		first = false;
+	}
+	mcp_error(mcp, 404, JSONRPC_METHOD_NOT_FOUND, arena_printf(mcp->turn.arena, "%s.", known.data));
+}
+
 static void dispatch(struct mcp *mcp, struct text method)
 {
 	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
@@ -239,7 +261,7 @@ static void dispatch(struct mcp *mcp, struct text method)
 		methods[i].run(mcp);
 		return;
 	}
-	mcp_error(mcp, 404, JSONRPC_METHOD_NOT_FOUND, TEXT("There is no such method."));
+	reply_no_method(mcp, method);
 }
 
 /* --- the modern era's headers ------------------------------------------------------------------------------------- */
@@ -269,11 +291,30 @@ static bool header_says(const struct mcp *mcp, const char *name, struct text bod
 	       text_equal(header_decode(mcp->turn.arena, value), body);
 }
 
+/* `data` lists what `discover` lists, the sentence those with a handshake, too. */
+static void reply_unspoken(struct mcp *mcp, struct text version)
+{
+	struct text part = mcp_shown(version), spoken = TEXT(VERSION_MODERN);
+	for (size_t i = 0; i < LEGACY_COUNT; i++)
+		spoken = arena_printf(mcp->turn.arena, "%s%s %s", spoken.data, i + 1 < LEGACY_COUNT ? "," : " and",
+		                      legacy_versions[i]);
+	reply_error(mcp, 400, MCP_UNSUPPORTED_VERSION,
+	            arena_printf(mcp->turn.arena, "The version \"%.*s\" of the protocol is not spoken here; %s are.",
+	                         (int)part.size, part.data, spoken.data),
+	            part);
+}
+
 /* False: replied. */
 static bool check_modern(struct mcp *mcp, struct text method)
 {
 	const json_t *meta = json_object_get(mcp->params, "_meta");
-	struct text version = string_member(meta, VERSION_META);
+	struct text version = string_member(meta, VERSION_META), header;
+	/* It is neither era's, so what it lacks of the modern one is not the point. */
+	if (!version.data && request_header(mcp->turn.request, "MCP-Protocol-Version", &header) &&
+	    !text_equal(header, TEXT(VERSION_MODERN))) {
+		reply_unspoken(mcp, header);
+		return false;
+	}
 	if (!version.data || !json_is_object(json_object_get(meta, "io.modelcontextprotocol/clientCapabilities"))) {
 		mcp_error(mcp, 400, JSONRPC_INVALID_PARAMS,
 		          TEXT("params._meta must carry io.modelcontextprotocol/protocolVersion and "
@@ -292,8 +333,7 @@ static bool check_modern(struct mcp *mcp, struct text method)
 		return false;
 	}
 	if (!text_equal(version, TEXT(VERSION_MODERN))) {
-		reply_error(mcp, 400, MCP_UNSUPPORTED_VERSION, TEXT("This version of the protocol is not spoken here."),
-		            version);
+		reply_unspoken(mcp, version);
 		return false;
 	}
 	return true;

@@ -44,6 +44,9 @@ void mcp_error(struct mcp *mcp, int status, int code, struct text message);
 /* The same for a method that is known: each era has its own status of it. */
 void mcp_invalid_params(struct mcp *mcp, struct text message);
 
+/* The beginning of what a client sent, for a sentence that quotes it; UTF-8. */
+struct text mcp_shown(struct text sent);
+
 /* The member `tools` of tools/list; no trailing comma. */
 void mcp_tools_list(struct json_writer *w);
 /* tools/call: replies, now or later. */

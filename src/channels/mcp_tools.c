@@ -202,7 +202,7 @@ static bool takes(const struct tool *tool, const char *name)
 
 static void reply_stray_argument(struct mcp *mcp, const struct tool *tool, const char *name)
 {
-	struct text part = text_utf8_part((struct text){name, strnlen(name, 64)});
+	struct text part = mcp_shown(text_of(name));
 	struct text known = text_of(tool->arguments[0].name);
 	for (size_t i = 1; has_argument(tool, i); i++)
 		known = arena_printf(mcp->turn.arena, "%s, %s", known.data, tool->arguments[i].name);
@@ -241,6 +241,17 @@ static const struct tool *find_tool(const json_t *name)
 	return NULL;
 }
 
+static void reply_no_tool(struct mcp *mcp, const json_t *name)
+{
+	struct text part = json_is_string(name) ? mcp_shown(json_text(name)) : (struct text){0};
+	struct text known = json_is_string(name) ? arena_printf(mcp->turn.arena, "There is no tool \"%.*s\"; there are",
+	                                                        (int)part.size, part.data)
+	                                         : TEXT("params.name must name a tool; there are");
+	for (size_t i = 0; i < sizeof tools / sizeof *tools; i++)
+		known = arena_printf(mcp->turn.arena, "%s%s %s", known.data, i ? "," : "", tools[i].name);
+	mcp_invalid_params(mcp, arena_printf(mcp->turn.arena, "%s.", known.data));
+}
+
 /* Who may not is told by HTTP's own status, as long as that is the answer to one message. */
 static void refuse(struct mcp *mcp, enum lu_error error, const char *why)
 {
@@ -253,10 +264,15 @@ static void refuse(struct mcp *mcp, enum lu_error error, const char *why)
 void mcp_tools_call(struct mcp *mcp)
 {
 	static const char public_refusal[] = "This tool needs a key of your own: send Authorization: Bearer lu_...";
-	const struct tool *tool = find_tool(json_object_get(mcp->params, "name"));
+	const json_t *name = json_object_get(mcp->params, "name");
+	const struct tool *tool = find_tool(name);
 	json_t *arguments = json_object_get(mcp->params, "arguments");
-	if (!tool || (arguments && !json_is_object(arguments))) {
-		mcp_invalid_params(mcp, tool ? TEXT("arguments must be an object.") : TEXT("There is no such tool."));
+	if (!tool) {
+		reply_no_tool(mcp, name);
+		return;
+	}
+	if (arguments && !json_is_object(arguments)) {
+		mcp_invalid_params(mcp, TEXT("arguments must be an object."));
 		return;
 	}
 	if (mcp->anonymous && !tool->anonymous) {

@@ -174,6 +174,40 @@ static void what_is_wrong_on_the_wire_is_named(void **state)
 	assert_int_equal(answer_int(&shop_answer, "id"), 7);
 }
 
+/* Who asks for what is not there is told what there is. */
+static void what_is_not_there_is_named_beside_what_is(void **state)
+{
+	static const char old[] = "MCP-Protocol-Version: 2024-11-05\r\n", none[] = "MCP-Protocol-Version: 1.0\r\n";
+	static const char modern[] = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: resources/list\r\n";
+	const char *no_tool = shop_text("{\"name\":\"%070d\"}", 7);
+	const struct {
+		const char *headers, *method, *params;
+		int status, code;
+		const char *sentence;
+	} rows[] = {
+		{LEGACY, "resources/list", "{}", 404, -32601,
+	     "There is no method \"resources/list\"; there are initialize, ping, tools/list, tools/call."},
+		{modern, "resources/list", "{" MODERN_META "}", 404, -32601,
+	     "There is no method \"resources/list\"; there are server/discover, tools/list, tools/call."},
+		{LEGACY, "tools/call", "{\"name\":\"sell\"}", 200, -32602,
+	     "There is no tool \"sell\"; there are find_products, check_stock, hold, release_hold, buy."},
+		{LEGACY, "tools/call", no_tool, 200, -32602, "0000\"; there are find_products"},
+		{LEGACY, "tools/call", "{}", 200, -32602, "params.name must name a tool; there are find_products"},
+		{old, "tools/list", "{}", 400, -32022,
+	     "The version \"2024-11-05\" of the protocol is not spoken here; 2026-07-28, 2025-11-25, 2025-06-18 and "
+	     "2025-03-26 are."},
+		{none, "ping", "{}", 400, -32022, "The version \"1.0\" of"},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		post(shop.key_agent, rows[i].headers, request(rows[i].method, rows[i].params), rows[i].status);
+		assert_int_equal(answer_int(&shop_answer, "error.code"), rows[i].code);
+		if (!strstr(answer_string(&shop_answer, "error.message"), rows[i].sentence))
+			fail_msg("\"%s\" instead of \"%s\"", answer_string(&shop_answer, "error.message"), rows[i].sentence);
+	}
+	assert_string_equal(answer_string(&shop_answer, "error.data.requested"), "1.0");
+	assert_string_equal(answer_string(&shop_answer, "error.data.supported.0"), "2026-07-28");
+}
+
 /* There is one page of tools: whoever asks for another has not got its cursor from us. */
 static void the_list_of_tools_has_one_page(void **state)
 {
@@ -447,6 +481,7 @@ int main(void)
 		cmocka_unit_test(a_modern_request_says_everything_itself),
 		cmocka_unit_test(what_is_wrong_on_the_wire_has_its_code),
 		cmocka_unit_test(what_is_wrong_on_the_wire_is_named),
+		cmocka_unit_test(what_is_not_there_is_named_beside_what_is),
 		cmocka_unit_test(the_list_of_tools_has_one_page),
 		cmocka_unit_test(a_page_of_another_site_is_refused),
 		cmocka_unit_test_teardown(an_agent_finds_checks_holds_and_buys, shop_audit),
