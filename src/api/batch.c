@@ -84,7 +84,9 @@ static bool allowed(const struct operation *operation, struct fault *ret_fault)
 {
 	if (operation->kind != OPERATION_ADJUST || (operation->principal.scopes & SCOPE_STOCK))
 		return true;
-	*ret_fault = (struct fault){LU_FORBIDDEN, TEXT("The key lacks the scope `stock`.")};
+	static const char why[] =
+		"The key lacks the scope `stock`. Take a key that has it (`lastunit key create --scopes sell,stock ...`).";
+	*ret_fault = (struct fault){LU_FORBIDDEN, text_of(why)};
 	return false;
 }
 

@@ -331,9 +331,12 @@ int verdict_status(const struct operation *operation)
 #define LINES_TOLD_MAX 5
 
 /* "A: 3 requested, 1 available, 2 held until 14:32:05Z". */
-static void tell_shortage(struct buffer *out, const struct shortage *shortage)
+static void tell_shortage(struct buffer *out, enum operation_kind kind, const struct shortage *shortage)
 {
-	buffer_add_format(out, "%" PRId64 " requested, %" PRId64 " available", shortage->requested, shortage->available);
+	buffer_add_format(out,
+	                  kind == OPERATION_ADJUST ? "%" PRId64 " to take away, %" PRId64 " may be"
+	                                           : "%" PRId64 " requested, %" PRId64 " available",
+	                  shortage->requested, shortage->available);
 	if (!shortage->held)
 		return;
 	buffer_add_format(out, ", %" PRId64 " held", shortage->held);
@@ -345,7 +348,8 @@ static void tell_shortage(struct buffer *out, const struct shortage *shortage)
 }
 
 /* What `requested` and `available` of a shortage mean depends on why it was refused. */
-static void tell_line(struct buffer *out, enum lu_error error, const struct shortage *shortage)
+static void tell_line(struct buffer *out, enum operation_kind kind, enum lu_error error,
+                      const struct shortage *shortage)
 {
 	buffer_add_text(out, shortage->sku);
 	buffer_add_string(out, ": ");
@@ -364,8 +368,30 @@ static void tell_line(struct buffer *out, enum lu_error error, const struct shor
 		buffer_add_format(out, "%" PRId64 " requested, on_hand is %" PRId64, shortage->requested, shortage->available);
 		return;
 	default:
-		tell_shortage(out, shortage);
+		tell_shortage(out, kind, shortage);
 	}
+}
+
+static const char *cart_advice(bool left, bool held, bool waiting_helps)
+{
+	if (waiting_helps)
+		return left ? "Ask for less, or try again under a new key after `next_release_at`."
+		            : "Nothing is left: try again under a new key after `next_release_at`.";
+	if (left)
+		return "Ask for less: for so many only new stock helps.";
+	return held ? "Nothing is left: ask for less, under a new key after `next_release_at`."
+	            : "Nothing is left and nothing is held: only new stock helps.";
+}
+
+static const char *adjust_advice(bool left, bool held, bool waiting_helps)
+{
+	if (waiting_helps)
+		return left ? "Take away at most what may be, or try again under a new key after `next_release_at`."
+		            : "All of it is held: try again under a new key after `next_release_at`.";
+	if (left)
+		return "Take away at most what may be.";
+	return held ? "All of it is held: take away less, under a new key after `next_release_at`."
+	            : "Nothing is there to take away.";
 }
 
 /* Waiting is no advice where too little is held, nor asking for less where nothing is left. */
@@ -382,13 +408,7 @@ static const char *advice(enum operation_kind kind, const struct verdict *verdic
 		held |= shortage->held > 0;
 		waiting_helps &= shortage->requested - shortage->available <= shortage->held;
 	}
-	if (waiting_helps)
-		return left ? "Ask for less, or try again under a new key after `next_release_at`."
-		            : "Nothing is left: try again under a new key after `next_release_at`.";
-	if (left)
-		return "Ask for less: for so many only new stock helps.";
-	return held ? "Nothing is left: ask for less, under a new key after `next_release_at`."
-	            : "Nothing is left and nothing is held: only new stock helps.";
+	return (kind == OPERATION_ADJUST ? adjust_advice : cart_advice)(left, held, waiting_helps);
 }
 
 struct text verdict_detail(struct arena *arena, enum operation_kind kind, const struct verdict *verdict)
@@ -400,7 +420,7 @@ struct text verdict_detail(struct arena *arena, enum operation_kind kind, const 
 	for (size_t i = 0; i < told; i++) {
 		if (i)
 			buffer_add_string(&out, "; ");
-		tell_line(&out, verdict->error, &verdict->shortages[i]);
+		tell_line(&out, kind, verdict->error, &verdict->shortages[i]);
 	}
 	if (told < verdict->shortage_count)
 		buffer_add_format(&out, "; and %zu more", verdict->shortage_count - told);

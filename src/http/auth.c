@@ -63,7 +63,7 @@ static enum lu_error find_key(struct request *request, struct text key, bool *re
 {
 	struct keyring_entry entry;
 	if (!keyring_find_key(the_keyring, key, &entry)) {
-		*ret_why = "This key is not known, or no longer.";
+		*ret_why = "This key is not known, or no longer; `lastunit key list` shows those that are.";
 		return LU_UNAUTHORIZED;
 	}
 	*ret_secret = !*entry.origins;
@@ -121,9 +121,12 @@ static enum lu_error check_scopes(struct request *request, unsigned scopes, cons
 	unsigned missing = scopes & ~request->principal.scopes;
 	if (missing) {
 		/* One at a time: the lowest bit. */
-		*ret_why = arena_printf(request_arena(request), "The key lacks the scope `%s`.",
-		                        scope_name((enum scope)(missing & -missing)))
-		               .data;
+		const char *scope = scope_name((enum scope)(missing & -missing));
+		struct text why = arena_printf(request_arena(request),
+		                               "The key lacks the scope `%s`. Take a key that has it (`lastunit key create "
+		                               "--scopes %s ...`).",
+		                               scope, scope);
+		*ret_why = why.data;
 		return LU_FORBIDDEN;
 	}
 	request->authorized = true;

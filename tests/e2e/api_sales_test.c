@@ -221,7 +221,7 @@ static void a_hold_is_committed_once(void **state)
 	call(service.key_web, "POST", path_of("reservations", id, "/commit"), NULL, NULL, 200);
 	assert_string_equal(answer_string(&answer, "id"), checkout);
 	post(path_of("reservations", id, "/release"), NULL, 409);
-	problem("reservation_not_active", "");
+	problem("reservation_not_active", "A committed one is sold: cancel its checkout.");
 	post(path_of("reservations", id, "/extend"), NULL, 409);
 	row_is("HOLD", 2, 0);
 	get(path_of("reservations", id, ""), 200);

@@ -190,9 +190,10 @@ static void a_key_opens_what_its_scopes_name(void **state)
 	problem("unauthorized", "Bearer");
 	assert_string_equal(answer_header(&answer, "WWW-Authenticate"), "Bearer");
 	call("lu_unknown", "GET", "/v1/availability/KEYS", NULL, NULL, 401);
+	problem("unauthorized", "`lastunit key list` shows those that are.");
 	call(service.key_pos, "GET", "/v1/availability/KEYS", NULL, NULL, 200);
 	call(service.key_pos, "PUT", "/v1/skus/KEYS", NULL, "{}", 403);
-	problem("forbidden", "stock");
+	problem("forbidden", "the scope `stock`. Take a key that has it (`lastunit key create --scopes stock ...`).");
 	call(service.key_pos, "POST", "/v1/adjustments", NULL, "{}", 403);
 	call(service.key_pos, "GET", "/v1/skus/KEYS/ledger", NULL, NULL, 200);
 }
@@ -278,7 +279,7 @@ static void a_sku_is_created_once_and_changed_often(void **state)
 	assert_true(json_is_false(answer_at(&answer, "tracked")));
 	assert_int_equal(answer_int(&answer, "version"), 3);
 	get("/v1/skus/NO-CUP", 404);
-	problem("unknown_sku", "PUT");
+	problem("unknown_sku", "Look at its spelling");
 	call(service.key_admin, "PUT", "/v1/skus/EMPTY", NULL, NULL, 201);
 	assert_int_equal(answer_int(&answer, "on_hand"), 0);
 	assert_true(json_is_true(answer_at(&answer, "tracked")));
@@ -505,7 +506,7 @@ static void adjustments_move_the_count_and_never_below_what_is_held(void **state
 	assert_int_equal(answer_int(&answer, "lines.0.on_hand"), 6);
 	/* All or nothing: ADJ-2 does not move either. */
 	adjust("{\"reason\":\"loss\",\"lines\":[{\"sku\":\"ADJ\",\"delta\":-1},{\"sku\":\"ADJ-2\",\"delta\":-1}]}", 409);
-	problem("insufficient_stock", "6 held");
+	problem("insufficient_stock", "ADJ: 1 to take away, 0 may be, 6 held");
 	assert_int_equal(service_row(&service, "ADJ-2").on_hand, 7);
 	adjust("{\"reason\":\"count\",\"lines\":[{\"sku\":\"ADJ\",\"set\":5,\"change_from\":null}]}", 409);
 	adjust("{\"reason\":\"count\",\"lines\":[{\"sku\":\"ADJ-2\",\"set\":3,\"change_from\":null}]}", 201);

@@ -304,6 +304,12 @@ static void what_is_advised_can_help(void **state)
 		{3, 1, 1, OPERATION_RESERVE, "Ask for less: for so many only new stock helps."},
 		{3, 1, 2, OPERATION_ORDER_PUT, "Nothing was changed: send a higher version with fewer lines."},
 		{1, 0, 0, OPERATION_ORDER_PUT, "Nothing was changed: send a higher version with fewer lines."},
+		{3, 1, 1, OPERATION_ADJUST, "Take away at most what may be."},
+		{3, 1, 2, OPERATION_ADJUST,
+	     "Take away at most what may be, or try again under a new key after `next_release_at`."},
+		{1, 0, 2, OPERATION_ADJUST, "All of it is held: try again under a new key after `next_release_at`."},
+		{3, 0, 2, OPERATION_ADJUST, "All of it is held: take away less, under a new key after `next_release_at`."},
+		{1, 0, 0, OPERATION_ADJUST, "Nothing is there to take away."},
 	};
 	struct arena arena;
 	arena_init(&arena, 4096);
