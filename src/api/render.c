@@ -229,7 +229,7 @@ void render_sku(struct json_writer *w, struct text code, const struct figures *f
 	json_member_text(w, "sku", code);
 	if (titles_json.data) {
 		json_key(w, "titles");
-		json_put_raw(w, titles_json);
+		json_put_jsonb(w, titles_json);
 	}
 	if (names) {
 		json_key(w, "names");

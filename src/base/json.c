@@ -290,6 +290,23 @@ void json_put_raw(struct json_writer *w, struct text json)
 	end(w, to, true);
 }
 
+void json_put_jsonb(struct json_writer *w, struct text jsonb)
+{
+	bool in_string = false;
+	char *to = begin(w, jsonb.size);
+	for (size_t i = 0; i < jsonb.size; i++) {
+		char c = jsonb.data[i];
+		if (c == ' ' && !in_string)
+			continue;
+		*to++ = c;
+		if (in_string && c == '\\')
+			*to++ = jsonb.data[++i]; /* it is JSON: another one follows */
+		else if (c == '"')
+			in_string = !in_string;
+	}
+	end(w, to, true);
+}
+
 void json_member_text(struct json_writer *w, const char *key, struct text text)
 {
 	json_key(w, key);

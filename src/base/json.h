@@ -51,5 +51,7 @@ void json_member_uuid(struct json_writer *w, const char *key, const struct uuid 
 void json_member_time(struct json_writer *w, const char *key, int64_t unix_us);
 /* Bytes that already are JSON. */
 void json_put_raw(struct json_writer *w, struct text json);
+/* The same of a jsonb of PostgreSQL, which has a blank behind each comma and colon. */
+void json_put_jsonb(struct json_writer *w, struct text jsonb);
 
 #endif

@@ -94,7 +94,7 @@ static void on_found(struct turn *turn)
 		struct lookup_item item = {.sku = row->code, .known = true, .figures = row->figures};
 		render_availability_open(&w, &item, request_principal(turn->request));
 		json_key(&w, "titles");
-		json_put_raw(&w, row->titles_json);
+		json_put_jsonb(&w, row->titles_json);
 		json_object_close(&w);
 	}
 	json_array_close(&w);

@@ -204,6 +204,13 @@ static void commas_stand_where_they_belong(void **state)
 		"{\"empty\":[],\"list\":[-1,true,false,null,{},{\"a\":\"\"},[1, 2],\"x\"],\"n\":-9223372036854775808}");
 }
 
+static void a_jsonb_loses_the_blanks_between_only(void **state)
+{
+	struct json_writer w = json_writer(&out);
+	json_put_jsonb(&w, TEXT("{\"en\": \"A \\\"B, c\\\": d\\\\\", \"x\": [1, {}]}"));
+	assert_written("{\"en\":\"A \\\"B, c\\\": d\\\\\",\"x\":[1,{}]}");
+}
+
 static void ids_and_times_are_strings(void **state)
 {
 	struct json_writer w = json_writer(&out);
@@ -303,6 +310,7 @@ int main(void)
 		cmocka_unit_test(integers_are_exact_and_never_made_of_reals),
 		cmocka_unit_test(a_string_is_counted),
 		cmocka_unit_test_setup_teardown(commas_stand_where_they_belong, open_out, close_out),
+		cmocka_unit_test_setup_teardown(a_jsonb_loses_the_blanks_between_only, open_out, close_out),
 		cmocka_unit_test_setup_teardown(ids_and_times_are_strings, open_out, close_out),
 		cmocka_unit_test_setup_teardown(a_member_that_is_not_there_is_null, open_out, close_out),
 		cmocka_unit_test_setup_teardown(escapes_are_the_short_ones_where_there_are, open_out, close_out),
