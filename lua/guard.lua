@@ -1,5 +1,5 @@
 -- Fragment, put in front of every script: is this still the Redis, and still the life of it, that the namespace was
--- opened on? Rule 1 of README.md. Nothing of a script runs before it.
+-- opened on? C1 of README.md. Nothing of a script runs before it.
 --
 -- KEYS[1]  the guard key, "<run_id> <role> <replication id>"; in every call the other keys follow it
 --
