@@ -21,6 +21,4 @@ done
 set -a
 . "$work/data/dev.env"
 set +a
-# Not against the service of `dev`, which has a catalogue and keys to look after, but against one of the race's own.
-unset LASTUNIT_URL
 "$binary" race --workload hot --no-caches --run-ms "${RUN_MS:-2000}" --svg "$here/plots"
