@@ -166,7 +166,7 @@ bool import_columns_find(struct import_columns *columns, struct arena *arena, co
 		ok = false;
 	}
 	if (!ok)
-		snprintf(ret_why, IMPORT_WHY_BYTES, "line %lld: %.180s", (long long)header->line, why);
+		snprintf(ret_why, IMPORT_WHY_BYTES, "line %lld: %.270s", (long long)header->line, why);
 	return ok;
 }
 

@@ -16,7 +16,7 @@
 #define IMPORT_TITLES_MAX 8
 #define IMPORT_NAMES_MAX 100
 #define IMPORT_NAME_BYTES_MAX 255
-#define IMPORT_WHY_BYTES 200
+#define IMPORT_WHY_BYTES 300 /* the longest names every column, and 60 bytes of the file */
 
 struct import_profile {
 	const char *name;

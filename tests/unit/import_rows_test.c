@@ -196,6 +196,8 @@ static void names_stand_between_semicolons(void **state)
 static void a_header_that_cannot_be_followed_refuses_the_file(void **state)
 {
 	refuse_header(NULL, "column \"safty_stock\" is unknown", "sku,on_hand,safty_stock\nA,1,2\n");
+	refuse_header(NULL, "; a foreign file needs --map or --profile", /* the longest sentence, to its end */
+	              "sku,a_column_with_a_name_of_more_than_sixty_bytes_which_are_cut_behind_them\nA,1\n");
 	refuse_header(NULL, "there is no column sku", "on_hand\n1\n");
 	refuse_header(NULL, "nothing to import", "sku,reason\nA,x\n");
 	refuse_header(NULL, "two columns for on_hand", "sku,on_hand,on_hand\nA,1,2\n");
