@@ -74,6 +74,7 @@ static int check_options(const struct race_options *options)
 {
 	struct redis_address address;
 	const char *why;
+	char names[RACE_STRATEGY_NAMES_BYTES];
 	if (*options->redis_url && !redis_address_parse(options->redis_url, &address, &why))
 		return cmd_fail(&manual, EXIT_USAGE, "--redis-url: %s", why);
 	if (*options->url && strncmp(options->url, "http://", 7) != 0 && strncmp(options->url, "https://", 8) != 0)
@@ -81,7 +82,8 @@ static int check_options(const struct race_options *options)
 	if (*options->url && !*options->key)
 		return cmd_fail(&manual, EXIT_USAGE, "--url needs --key, with the scopes read, sell and stock");
 	if (*options->strategy && !race_strategy_does(options->strategy))
-		return cmd_fail(&manual, EXIT_USAGE, "--strategy: there is no \"%s\"", options->strategy);
+		return cmd_fail(&manual, EXIT_USAGE, "--strategy: there is no \"%s\": there are %s", options->strategy,
+		                race_strategy_names(names));
 	if (*options->workload && !race_workload_title(options->workload))
 		return cmd_fail(&manual, EXIT_USAGE, "--workload is hot, spread, carts or once");
 	if (!race_workload_takes(options->workload, options->strategy))

@@ -192,6 +192,9 @@ bool race_holds(const struct race *race);
 bool race_has_promise(const struct race *race);
 /* One sentence about a strategy, "one conditional UPDATE, the number of its rows tells"; NULL: no such strategy. */
 const char *race_strategy_does(const char *strategy);
+/* "atomic, pessimistic, …", for messages. */
+#define RACE_STRATEGY_NAMES_BYTES 200
+const char *race_strategy_names(char ret_names[RACE_STRATEGY_NAMES_BYTES]);
 
 void race_print(const struct race *race, FILE *out);
 /* Self-contained: no script, font or image from elsewhere. False with a sentence. */

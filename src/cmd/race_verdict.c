@@ -1,6 +1,7 @@
 /* What follows from the figures of a race: who is the cheapest that is right, and whether all held that must. */
 #include <string.h>
 
+#include "base/check.h"
 #include "cmd/race.h"
 #include "cmd/race_strategy.h"
 
@@ -10,6 +11,20 @@ const char *race_strategy_does(const char *strategy)
 		if (strcmp(race_strategies[i].name, strategy) == 0)
 			return race_strategies[i].does;
 	return NULL;
+}
+
+/* Rows of one name stand together. */
+const char *race_strategy_names(char ret_names[RACE_STRATEGY_NAMES_BYTES])
+{
+	size_t used = 0;
+	for (size_t i = 0; i < race_strategy_count; i++) {
+		const char *name = race_strategies[i].name;
+		if (i && strcmp(name, race_strategies[i - 1].name) == 0)
+			continue;
+		used += (size_t)snprintf(ret_names + used, RACE_STRATEGY_NAMES_BYTES - used, "%s%s", i ? ", " : "", name);
+		CHECK(used < RACE_STRATEGY_NAMES_BYTES);
+	}
+	return ret_names;
 }
 
 const struct race_result *race_cheapest(const struct race *race, const char *workload, int buyers)

@@ -357,7 +357,10 @@ static void wrong_usage_is_2_and_a_server_that_is_not_there_3(void **state)
 		const char *said, *arguments[4];
 	} cases[] = {
 		{2, "hot, spread, carts or once", {"--workload", "cold"}},
-		{2, "there is no \"hope\"", {"--strategy", "hope"}},
+		{2,
+	     "there is no \"hope\": there are atomic, pessimistic, optimistic, constraint, serializable, advisory, lastunit, "
+	     "naive, lost-update, process-mutex, unordered\n",
+	     {"--strategy", "hope"}},
 		{2, "--url needs --key", {"--url", "http://127.0.0.1:1"}},
 		{2, "--url is http://", {"--url", "127.0.0.1:1", "--key", "k"}},
 		{2, "--redis-url", {"--redis-url", "ftp://x"}},
