@@ -189,6 +189,7 @@ static enum lu_error resolve(struct redis *redis, int64_t deadline_ns, struct re
 /* A name may have several addresses; each gets its share of the time left. */
 static enum lu_error socket_open(struct redis *redis, const struct resolver_addresses *endpoints, int64_t deadline_ns)
 {
+	char place[REDIS_PLACE_BYTES];
 	for (size_t i = 0; i < endpoints->count; i++) {
 		int64_t now_ns = clock_boottime_ns(), left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
 		int64_t share_ns = now_ns + left_ns / (int64_t)(endpoints->count - i);
@@ -203,7 +204,8 @@ static enum lu_error socket_open(struct redis *redis, const struct resolver_addr
 			}
 			close(fd);
 		}
-		(void)failed(redis, "cannot connect to Redis at %.150s: %s", redis->address.host, strerror(error));
+		(void)failed(redis, "cannot connect to Redis at %.150s: %s", redis_address_place(&redis->address, place),
+		             strerror(error));
 	}
 	return LU_CACHE_UNAVAILABLE;
 }

@@ -29,6 +29,10 @@ struct redis_address {
 /* False with a sentence in *ret_why (static) when the URL is not one of the forms above. */
 bool redis_address_parse(const char *url, struct redis_address *ret_address, const char **ret_why) LU_MUST_CHECK;
 
+/* For messages: host:port, [IPv6]:port, or the path. */
+#define REDIS_PLACE_BYTES (256 + 10)
+const char *redis_address_place(const struct redis_address *address, char ret_place[REDIS_PLACE_BYTES]);
+
 struct redis *redis_new(const struct redis_address *address);
 void redis_free(struct redis *redis);
 /* Connects, authenticates and selects if there is no connection. At most one attempt per 50 ms: between attempts it

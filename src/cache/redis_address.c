@@ -5,6 +5,7 @@
  * %XX is decoded in user, password and path. Happy path: scheme, authority, rest, to the last byte.
  * Failure modes: whatever is not exactly of these forms is refused with a sentence; nothing is guessed.
  */
+#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -153,4 +154,14 @@ bool redis_address_parse(const char *url, struct redis_address *ret_address, con
 	else
 		*ret_why = why;
 	return ok;
+}
+
+const char *redis_address_place(const struct redis_address *address, char ret_place[REDIS_PLACE_BYTES])
+{
+	if (address->unix_socket)
+		snprintf(ret_place, REDIS_PLACE_BYTES, "%s", address->host);
+	else
+		snprintf(ret_place, REDIS_PLACE_BYTES, strchr(address->host, ':') ? "[%s]:%d" : "%s:%d", address->host,
+		         address->port);
+	return ret_place;
 }

@@ -217,9 +217,12 @@ void status_look_redis(struct status *status, const struct redis_address *addres
 	s->reachable = !redis_connect(look->redis, deadline_in_ms(CONNECT_MS)) && look_at_all(look);
 	if (!s->reachable) {
 		s->error = arena_text(status->arena, text_of(redis_error(look->redis)));
-		weakness_add(&status->findings, "redis_unreachable", "",
-		             "Redis does not answer: every read comes from PostgreSQL, slower and as true; each outage costs"
-		             " writes one pause of about a lease");
+		char place[REDIS_PLACE_BYTES];
+		weakness_add(
+			&status->findings, "redis_unreachable", "",
+			"Redis does not answer this command at %s; if it does not answer the service either, every read"
+			" comes from PostgreSQL, slower and as true, and each outage costs writes one pause of about a lease",
+			redis_address_place(address, place));
 	}
 	redis_free(look->redis);
 }

@@ -310,7 +310,14 @@ static void without_redis_all_promises_stand_and_it_says_what_that_means(void **
 	assert_true(json_is_false(quiet_at(json, "redis.reachable")));
 	assert_string_equal(quiet_finding(json, "redis_unreachable"), "");
 	json_decref(json);
-	printed(&cut, "every read comes from PostgreSQL, slower and as true");
+	printed(&cut,
+	        "Redis does not answer this command at /nonexistent/s; if it does not answer the service either, every "
+	        "read comes from PostgreSQL, slower and as true");
+	snprintf(cut.values[1], sizeof cut.values[1], "LASTUNIT_REDIS_URL=redis://[::1]:1");
+	printed(&cut, "cannot connect to Redis at [::1]:1: ");
+	snprintf(cut.values[1], sizeof cut.values[1], "LASTUNIT_REDIS_URL=redis://127.0.0.1:1");
+	printed(&cut, "cannot connect to Redis at 127.0.0.1:1: ");
+	printed(&cut, "does not answer this command at 127.0.0.1:1; if");
 	printed(&cut, "\nall promises stand\n");
 }
 
