@@ -69,7 +69,7 @@ static enum lu_error begin(struct audit_work *work)
 	                                            "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"};
 	enum lu_error error = pg_connect(work->pg, deadline_in_ms(CONNECT_MS));
 	if (error) {
-		snprintf(work->why, 512, "%s", pg_error(work->pg)->message);
+		snprintf(work->why, 512, "PostgreSQL cannot be reached: %s", pg_error(work->pg)->message);
 		return LU_DATABASE_UNAVAILABLE;
 	}
 	struct migrate_report schema;

@@ -162,7 +162,7 @@ int cmd_connect(const struct manual *manual, const char *database_url, struct pg
 	struct pg_options options = {.url = database_url, .application_name = "lastunit"};
 	struct pg *pg = pg_new(&options);
 	if (cmd_connect_until(pg, deadline_in_ms(CONNECT_MS))) {
-		cmd_fail(manual, EXIT_BACKEND, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
+		cmd_fail(manual, EXIT_BACKEND, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
 		pg_free(pg);
 		return EXIT_BACKEND;
 	}

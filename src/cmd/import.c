@@ -304,10 +304,12 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 {
 	enum lu_error error = pg_connect(pg, deadline_in_ms(CONNECT_MS));
 	*run->why = '\0';
-	if (error)
-		return failed(run, LU_DATABASE_UNAVAILABLE, pg_error(pg)->message);
-	struct migrate_report schema;
 	char why[512] = "";
+	if (error) {
+		snprintf(why, sizeof why, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
+		return failed(run, LU_DATABASE_UNAVAILABLE, why);
+	}
+	struct migrate_report schema;
 	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why)) {
 		run->of_another_schema = pg_connected(pg);
 		return failed(run, run->of_another_schema ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE, why);

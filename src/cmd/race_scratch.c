@@ -41,7 +41,7 @@ static struct pg *connect_to(const char *url, char why[512])
 	struct pg *pg = pg_new(&options);
 	if (!cmd_connect_until(pg, deadline_in_ms(CONNECT_MS)))
 		return pg;
-	cmd_refuse(why, "cannot connect to PostgreSQL: %s", pg_error(pg)->message);
+	cmd_refuse(why, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
 	pg_free(pg);
 	return NULL;
 }

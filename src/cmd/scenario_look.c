@@ -30,7 +30,7 @@ static bool sql_connect(struct scenario_call *call)
 	int64_t until_ns = deadline_in_ms(call->run->options->patience_ms);
 	while (pg_connect(session->pg, until_ns)) {
 		if (clock_boottime_ns() > until_ns)
-			return scenario_wrong(call, "PostgreSQL: %s", pg_error(session->pg)->message);
+			return scenario_wrong(call, "PostgreSQL cannot be reached: %s", pg_error(session->pg)->message);
 		clock_sleep_until(deadline_in_ms(20));
 	}
 	return true;

@@ -349,8 +349,8 @@ static void assert_code(const char *const *arguments, int code, const char *word
 	command_done(&command);
 }
 
-/* Every command that asks the database, at this URL, ends with 2 and these words. */
-static void assert_2_for_all(const char *url, const char *word)
+/* Every command that asks the database, at this URL, ends with this code and these words. */
+static void assert_all(const char *url, int code, const char *word)
 {
 	char file[] = "/tmp/status-test-XXXXXX";
 	int fd = mkstemp(file);
@@ -369,9 +369,14 @@ static void assert_2_for_all(const char *url, const char *word)
 			arguments[count++] = file;
 		arguments[count++] = "--database-url";
 		arguments[count] = url;
-		assert_code(arguments, 2, word);
+		assert_code(arguments, code, word);
 	}
 	unlink(file);
+}
+
+static void assert_2_for_all(const char *url, const char *word)
+{
+	assert_all(url, 2, word);
 }
 
 /* The first thing a newcomer forgets: whatever he calls says the same. */
@@ -400,6 +405,9 @@ static void a_database_url_that_cannot_be_read_is_2_for_every_command(void **sta
 
 static void no_database_is_3_and_a_silent_instance_1(void **state)
 {
+	char stranger[sizeof quiet_pg.url + 40];
+	snprintf(stranger, sizeof stranger, "%s user=nobody_known", quiet_pg.url);
+	assert_all(stranger, 3, "PostgreSQL cannot be reached: ");
 	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent", NULL}, 3,
 	            "nothing answered is lost until it can");
 	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent", "--json", NULL}, 3,
