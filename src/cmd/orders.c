@@ -70,8 +70,9 @@ static bool header_read(struct reading *r, const struct csv_row *row)
 			if (text_equal(row->fields[i], text_of(column_names[c])))
 				r->at[c] = (int)i;
 		if (r->at[c] < 0) {
-			snprintf(r->why, CSV_WHY_BYTES, "line %lld: the file has no column %s", (long long)row->line,
-			         column_names[c]);
+			snprintf(r->why, CSV_WHY_BYTES, "line %lld: the file has no column %s: %s, %s and %s are read",
+			         (long long)row->line, column_names[c], column_names[INVOICE], column_names[CODE],
+			         column_names[QUANTITY]);
 			return false;
 		}
 	}
