@@ -1,8 +1,9 @@
 /* There is no such SKU: which ones could be meant? (why.h)
  *
  * Happy path: twins that differ in case only, codes a few edits away, the nearest first; then codes that begin with what
- * was asked for, in whatever case, then products that people call so. Failure modes: among a million codes only those
- * that share a beginning or an end are measured; what begins alike is looked for in all of them, in one pass.
+ * was asked for, in whatever case, then products that people call so, or by a word of it. Failure modes: among a million
+ * codes only those that share a beginning or an end are measured; what begins alike is looked for in all of them, in one
+ * pass.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/why.h"
-#include "store/search.h"
 
 #define WINDOW_BYTES 3 /* a code this much longer or shorter is another one */
 #define CANDIDATES_MAX 20000
@@ -29,6 +29,14 @@ static const struct pg_statement longer =
 	{"why_longer",
      "SELECT s.code FROM sku s WHERE starts_with(lower(s.code COLLATE \"default\"), lower($1 COLLATE \"default\"))"
      " ORDER BY s.code LIMIT $2"};
+
+/* By the words of titles and names, and how much of what was said is in them as it was said. */
+static const struct pg_statement called =
+	{"why_called",
+     "SELECT p.code, said.stems <@ its.stems, said.stems && its.stems"
+     "  FROM (SELECT tsvector_to_array(search_stems($1)) AS stems) said,"
+     "       search_products($1, $2::integer) WITH ORDINALITY p JOIN sku_text t ON t.sku_id = p.id,"
+     "       LATERAL (SELECT tsvector_to_array(t.words) AS stems) its ORDER BY p.ordinality"};
 
 struct candidate {
 	struct text sku;
@@ -74,9 +82,19 @@ static void keep_nearest(struct why *why, const PGresult *r, struct arena *scrat
 		keep(why, found[i].sku, found[i].edits ? "similar" : "differs in case only: codes are case-sensitive");
 }
 
+static void keep_called(struct why *why, const PGresult *r)
+{
+	for (int i = 0; i < PQntuples(r); i++)
+		keep(why, pg_get_text(r, i, 0, why->arena),
+		     pg_get_bool(r, i, 1)   ? "is called so"
+		     : pg_get_bool(r, i, 2) ? "has a word of it"
+		                            : "is called nearly so");
+}
+
 enum lu_error why_look_near(struct why *why, struct pg *pg)
 {
 	PGresult *r __attribute__((cleanup(pg_clear))) = NULL, *more __attribute__((cleanup(pg_clear))) = NULL;
+	PGresult *by_name __attribute__((cleanup(pg_clear))) = NULL;
 	struct pg_params params;
 	pg_params_init(&params, why->arena);
 	pg_add_text(&params, why->sku);
@@ -96,11 +114,9 @@ enum lu_error why_look_near(struct why *why, struct pg *pg)
 	error = pg_query(pg, &longer, &params, deadline_in_ms(WHY_ASK_MS), &more);
 	for (int i = 0; !error && i < PQntuples(more); i++)
 		keep(why, pg_get_text(more, i, 0, why->arena), "begins with it");
-	struct product *products;
-	size_t count;
 	if (!error)
-		error = search_products(pg, why->arena, why->sku, WHY_NEAR_MAX, deadline_in_ms(WHY_ASK_MS), &products, &count);
-	for (size_t i = 0; !error && i < count; i++)
-		keep(why, products[i].code, "is called so");
+		error = pg_query(pg, &called, &params, deadline_in_ms(WHY_ASK_MS), &by_name);
+	if (!error)
+		keep_called(why, by_name);
 	return error;
 }

@@ -333,7 +333,15 @@ static void an_unknown_code_names_those_that_could_be_meant(void **state)
 	assert_near("лампа-1", "ЛАМПА-1", "case");
 	assert_near("MU", "MUG-RED", "begins with it");
 	assert_near("mug", "MUG-RED", "begins with it");
+	quiet_sku(&shop, "ROUND-RED", 1);
+	quiet_sql(&shop,
+	          "INSERT INTO lastunit.sku_text (sku_id, titles, names)"
+	          " SELECT id, '{\"en\": \"Enamel kettle\"}', '{\"tea pot\"}' FROM lastunit.sku WHERE code = 'ROUND-RED'");
 	assert_near("Apple", "A", "is called so");
+	assert_near("enamel", "ROUND-RED", "is called so");
+	assert_near("KETTLE-RDE", "ROUND-RED", "has a word of it");
+	assert_near("POT-4711", "ROUND-RED", "has a word of it");
+	assert_near("kettel", "ROUND-RED", "is called nearly so");
 	assert_near("ROCKET", NULL, NULL);
 	struct command command = quiet_run(&shop, (const char *[]){"why", "MUG-rED", NULL});
 	assert_printed(&command, "unknown_sku");
