@@ -151,6 +151,9 @@ int cmd_check_database_url(const struct manual *manual, const char *url)
 			code = refuse_database_url(manual, INT_MAX, "a port is a number from 1 to 65535");
 	PQfreemem(why);
 	PQconninfoFree(parsed);
+	char refused[PG_URL_WHY_BYTES];
+	if (code == CMD_GO_ON && !pg_url_check(url, refused))
+		code = cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s", (int)strcspn(refused, "\n"), refused);
 	return code;
 }
 

@@ -45,6 +45,10 @@ struct pg_options {
 	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms; /* 0: none */
 };
 
+/* What libpq refuses before it asks any server, but for a wrong target_session_attrs: false with its sentence, which has no
+ * password. */
+#define PG_URL_WHY_BYTES 256
+bool pg_url_check(const char *url, char ret_why[PG_URL_WHY_BYTES]) LU_MUST_CHECK;
 struct pg *pg_new(const struct pg_options *options);
 void pg_free(struct pg *pg);
 /* Connects if there is no usable connection. Refuses a pooler between (PQbackendPID differs from pg_backend_pid()) and

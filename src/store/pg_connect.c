@@ -56,14 +56,14 @@ struct hosts {
  * service file and the environment, and tells what came of it. */
 #define REFUSED "none: only to be read"
 
-static bool hosts_read(const char *url, struct hosts *ret_hosts, char why[256])
+static bool hosts_read(const char *url, struct hosts *ret_hosts, char why[PG_URL_WHY_BYTES])
 {
 	static const char *const keywords[] = {"dbname", "target_session_attrs", NULL};
 	const char *const values[] = {url, REFUSED, NULL};
 	PGconn *conn = PQconnectStartParams(keywords, values, 1);
 	CHECK(conn);
 	struct hosts hosts = {.options = strstr(PQerrorMessage(conn), REFUSED) ? PQconninfo(conn) : NULL};
-	snprintf(why, 256, "%s", PQerrorMessage(conn));
+	snprintf(why, PG_URL_WHY_BYTES, "%s", PQerrorMessage(conn));
 	PQfinish(conn);
 	if (!hosts.options)
 		return false;
@@ -235,7 +235,7 @@ static enum lu_error connect_host(struct pg *pg, const struct hosts *hosts, size
 static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 {
 	struct hosts hosts;
-	char why[256];
+	char why[PG_URL_WHY_BYTES];
 	if (!hosts_read(pg->url, &hosts, why))
 		return pg_fail(pg, PG_CONNECTION, "", why);
 	enum lu_error error = LU_OK;
@@ -246,6 +246,15 @@ static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 	}
 	PQconninfoFree(hosts.options);
 	return error;
+}
+
+bool pg_url_check(const char *url, char ret_why[PG_URL_WHY_BYTES])
+{
+	struct hosts hosts;
+	if (!hosts_read(url, &hosts, ret_why))
+		return false;
+	PQconninfoFree(hosts.options);
+	return true;
 }
 
 bool pg_refused(const struct pg *pg)

@@ -403,6 +403,14 @@ static void a_database_url_that_cannot_be_read_is_2_for_every_command(void **sta
 	            "cannot");
 }
 
+/* libpq looks at these values when it connects. No sentence of its own has the password. */
+static void a_value_that_libpq_does_not_take_is_2_for_every_command(void **state)
+{
+	assert_2_for_all("postgresql://me:secret@localhost/shop?sslmode=foo",
+	                 ": --database-url: invalid sslmode value: \"foo\"\n");
+	assert_2_for_all("host=a,b,c port=1,2", ": --database-url: could not match 2 port numbers to 3 hosts\n");
+}
+
 static void no_database_is_3_and_a_silent_instance_1(void **state)
 {
 	char stranger[sizeof quiet_pg.url + 40];
@@ -508,6 +516,7 @@ int main(void)
 		SHOP_TEST(an_epoch_of_another_redis_or_another_life_is_told),
 		SHOP_TEST(a_database_that_was_never_migrated_is_2_for_every_command),
 		SHOP_TEST(a_database_url_that_cannot_be_read_is_2_for_every_command),
+		SHOP_TEST(a_value_that_libpq_does_not_take_is_2_for_every_command),
 		SHOP_TEST(no_database_is_3_and_a_silent_instance_1),
 		cmocka_unit_test(a_service_that_stands_is_quiet_and_one_whose_cell_lied_is_not),
 	};
