@@ -19,6 +19,8 @@
 #include "store/pg_internal.h"
 
 #define LOCK_PAUSE_MS 50
+#define TABLE_WAIT_MS "300" /* for the lock of a table: shorter than any answer may take */
+#define TABLE_PAUSE_MS 1000
 #define WAIT_SAID_MS 1000 /* the first time; then as often as WAIT_SAID_AGAIN_MS */
 #define WAIT_SAID_AGAIN_MS 10000
 #define SERVER_VERSION_MIN 140000
@@ -169,17 +171,19 @@ bool migrate_run(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_
 	return migrate_run_told(pg, deadline_ns, NULL, ret_report, ret_why);
 }
 
-bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence),
-                      struct migrate_report *ret_report, char ret_why[512])
+/* *ret_again: a table was in use, or a writer and this waited for each other; nothing was changed. */
+static bool attempt(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence),
+                    struct migrate_report *report, bool *ret_again, char ret_why[512])
 {
-	struct migrate_report report = {0};
+	*ret_again = false;
 	if (pg_command(pg, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", deadline_ns) ||
-	    !lock(pg, deadline_ns, on_wait)) {
+	    !lock(pg, deadline_ns, on_wait) || pg_command(pg, "SET LOCAL lock_timeout = " TABLE_WAIT_MS, deadline_ns)) {
 		(void)fail(pg, "cannot begin", ret_why);
 		pg_rollback(pg, deadline_ns);
 		return false;
 	}
-	if (!look(pg, deadline_ns, &report, ret_why) || !apply(pg, deadline_ns, &report, ret_why)) {
+	if (!look(pg, deadline_ns, report, ret_why) || !apply(pg, deadline_ns, report, ret_why)) {
+		*ret_again = pg_connected(pg) && pg_error(pg)->class == PG_RETRY;
 		pg_rollback(pg, deadline_ns);
 		return false;
 	}
@@ -189,8 +193,29 @@ bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const 
 		pg_rollback(pg, deadline_ns);
 		return false;
 	}
-	*ret_report = report;
 	return true;
+}
+
+/* Who waits for a table's lock makes all who come later wait behind it: a service that runs would answer nothing for as
+ * long as somebody reads the table, which a backup does for hours. So it is asked for again and again, for a moment. */
+bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const char *sentence),
+                      struct migrate_report *ret_report, char ret_why[512])
+{
+	for (int64_t say_ns = deadline_in_ms(WAIT_SAID_MS);;) {
+		struct migrate_report report = {0};
+		bool again;
+		if (attempt(pg, deadline_ns, on_wait, &report, &again, ret_why)) {
+			*ret_report = report;
+			return true;
+		}
+		if (!again || deadline_left_ms(deadline_ns) < TABLE_PAUSE_MS)
+			return false;
+		if (on_wait && clock_boottime_ns() >= say_ns) {
+			on_wait("waiting: a table is in use by another transaction; see pg_stat_activity");
+			say_ns = deadline_in_ms(WAIT_SAID_AGAIN_MS);
+		}
+		clock_sleep_until(deadline_in_ms(TABLE_PAUSE_MS));
+	}
 }
 
 bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
