@@ -412,6 +412,11 @@ void mcp_message(struct mcp *mcp, const json_t *body)
 		take_notification(mcp);
 		return;
 	}
+	if (mcp->batch && mcp_batch_full(mcp->batch)) {
+		mcp_error(mcp, 200, JSONRPC_INVALID_REQUEST,
+		          TEXT("Not begun: the answers before this one are too long together. Send it anew."));
+		return;
+	}
 	/* Never by Mcp-Method: some send it on the legacy wire, too. */
 	mcp->modern = json_object_get(json_object_get(mcp->params, "_meta"), VERSION_META) ||
 	              (request_header(mcp->turn.request, "MCP-Protocol-Version", &version) && !is_legacy(version));

@@ -36,6 +36,9 @@ void mcp_batch(struct mcp *mcp, const json_t *messages);
 /* The answer to the message begun last, copied; size 0: it was a notification. */
 void mcp_batch_answer(struct mcp_batch *batch, struct text answer);
 
+/* Its answers are as long as they may be together: no other message is begun. */
+bool mcp_batch_full(const struct mcp_batch *batch);
+
 /* {"jsonrpc", "id", "result": { … : add members, then mcp_result_send(). */
 struct json_writer mcp_result_open(struct mcp *mcp);
 void mcp_result_send(struct mcp *mcp, struct json_writer *w);

@@ -14,6 +14,7 @@
 #include "http/request.h"
 
 #define BATCH_MAX 100
+#define ANSWERS_BYTES_MAX (1 << 20) /* as much as a body may bring: an answer waits in memory until its client has read it */
 
 struct mcp_batch {
 	struct request *request;
@@ -69,6 +70,11 @@ void mcp_batch_answer(struct mcp_batch *batch, struct text answer)
 	batch->answered = true;
 	if (!batch->running)
 		go_on(batch);
+}
+
+bool mcp_batch_full(const struct mcp_batch *batch)
+{
+	return batch->out.size > ANSWERS_BYTES_MAX;
 }
 
 static bool may_come_in_batches(struct request *request)
