@@ -116,6 +116,8 @@ static const struct {
 	{"sku", "stranger_updates", "P2", "counts changed in SQL would be neither in the ledger nor in the cache"},
 	{"sku", "stranger_updated", "P2", "counts changed in SQL would be neither in the ledger nor in the cache"},
 	{"sku", "sku_is_never_removed", "P2", "the cache would go on answering for SKUs that are gone"},
+	{"sku", "sku_code_has_1_to_128_bytes", "P1", "codes made in SQL could be such that no call can name them"},
+	{"sku", "sku_code_has_no_blank_ends_or_control_characters", "P1", "one SKU could be two rows that look the same"},
 	{"principal", "principal_changed", "P2", "instances would not hear of changed keys"},
 	{"api_key", "api_key_changed", "P2", "a revoked key would go on working"},
 };
