@@ -16,7 +16,7 @@
 
 enum hold_check hold_check(struct run *run, const struct hold *hold, bool commit)
 {
-	enum hold_check result = HOLD_READY;
+	enum hold_check result = hold->reservation.line_count ? HOLD_READY : HOLD_BROKEN;
 	for (size_t i = 0; i < hold->reservation.line_count; i++) {
 		const struct line *line = &hold->reservation.lines[i];
 		if (!line->counted)

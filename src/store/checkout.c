@@ -30,8 +30,9 @@ static struct checkout *checkout_get(const PGresult *r, int row, struct arena *a
 	int64_t *cancelled;
 	size_t cancelled_count = pg_get_int8s(r, row, 6, arena, &cancelled);
 	checkout->line_count = lines_get(r, row, 7, arena, &checkout->lines);
-	CHECK(cancelled_count == checkout->line_count);
-	for (size_t i = 0; i < cancelled_count; i++)
+	if (cancelled_count != checkout->line_count)
+		checkout->line_count = 0; /* damaged (lines_get) */
+	for (size_t i = 0; i < checkout->line_count; i++)
 		checkout->lines[i].cancelled = cancelled[i];
 	return checkout;
 }

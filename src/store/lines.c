@@ -46,10 +46,12 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 	bool *counted;
 	struct text *codes;
 	size_t count = pg_get_int8s(r, row, column, arena, &sku_ids);
-	CHECK(pg_get_int8s(r, row, column + 1, arena, &quantities) == count);
-	CHECK(pg_get_bools(r, row, column + 2, arena, &counted) == count);
-	CHECK(pg_get_int8s(r, row, column + 3, arena, &versions) == count);
-	CHECK(pg_get_texts(r, row, column + 4, arena, &codes) == count);
+	*ret_lines = NULL;
+	if (pg_get_int8s(r, row, column + 1, arena, &quantities) != count ||
+	    pg_get_bools(r, row, column + 2, arena, &counted) != count ||
+	    pg_get_int8s(r, row, column + 3, arena, &versions) != count ||
+	    pg_get_texts(r, row, column + 4, arena, &codes) != count)
+		return 0;
 	struct line *lines = ARENA_ARRAY(arena, count, struct line);
 	for (size_t i = 0; i < count; i++)
 		lines[i] = (struct line){
