@@ -32,12 +32,14 @@ void pg_params_init(struct pg_params *params, struct arena *arena)
 {
 	params->arena = arena;
 	params->count = 0;
+	params->rows = 0;
 	params->one_row = params->arrays = false;
 }
 
 void pg_params_init_rows(struct pg_params *params, struct arena *arena, size_t row_count)
 {
 	pg_params_init(params, arena);
+	params->rows = row_count;
 	params->one_row = row_count == 1;
 }
 
@@ -338,9 +340,10 @@ static struct reader reader_of(const PGresult *r, int row, int column, unsigned 
 	in.end = in.at + size;
 	uint32_t dimensions = take_u32(&in);
 	take_u32(&in);
-	CHECK(dimensions <= 1 && take_u32(&in) == element);
-	if (dimensions == 1) {
-		in.count = take_u32(&in);
+	CHECK(take_u32(&in) == element);
+	/* Ours have one dimension; a hand may have written more, which are read as one list, as unnest() does. */
+	for (uint32_t i = 0; i < dimensions; i++) {
+		in.count = (i ? in.count : 1) * take_u32(&in);
 		take_u32(&in);
 		CHECK(in.count <= size / 4); /* each element has a length */
 	}
