@@ -222,6 +222,9 @@ static const struct pg_statement rights = {
 	"  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
 	"  WHERE n.nspname = 'lastunit' AND p.proname = 'search_products'"
 	"   AND NOT has_function_privilege('lastunit_service', p.oid, 'EXECUTE')"
+	" UNION ALL SELECT format('all rows of lastunit.%I (ALTER TABLE lastunit.%I DISABLE ROW LEVEL SECURITY)', o.relname, o.relname)"
+	"  FROM ours o JOIN pg_class c ON c.oid = o.oid JOIN pg_roles r ON r.rolname = 'lastunit_service'"
+	"  WHERE c.relrowsecurity AND NOT r.rolbypassrls AND NOT r.rolsuper"
 	" UNION ALL SELECT 'USAGE ON SCHEMA lastunit' FROM pg_namespace n"
 	"  WHERE n.nspname = 'lastunit' AND NOT has_schema_privilege('lastunit_service', n.oid, 'USAGE'))"
 	" SELECT count(*), coalesce(left(string_agg(named, ', ' ORDER BY named), 300), '') FROM lost"};
