@@ -36,12 +36,29 @@ int64_t epoch_lease_wait_ns(const struct epoch *e)
 	return drifted(e->row_lease_ns);
 }
 
+#define RELAY_LATE_MS 2000 /* longer than a pass may take */
+
 /* --- what others ask ---------------------------------------------------------------------------------------------- */
+
+/* Under the mutex. Cells are only as true as the relay keeps them: while it cannot read what was changed in SQL (its right is
+ * gone, its table is locked), nobody here serves hits, however well the epoch's row can be read. */
+static bool lease_valid(const struct epoch *e)
+{
+	int64_t now = clock_boottime_ns();
+	return now < e->lease_until_ns && (!e->relayed_ns || now < e->relayed_ns + RELAY_LATE_MS * NS_PER_MS);
+}
+
+void epoch_relayed(struct epoch *e)
+{
+	pthread_mutex_lock(&e->mutex);
+	e->relayed_ns = clock_boottime_ns();
+	pthread_mutex_unlock(&e->mutex);
+}
 
 bool epoch_lease(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYTES + 1])
 {
 	pthread_mutex_lock(&e->mutex);
-	bool valid = clock_boottime_ns() < e->lease_until_ns;
+	bool valid = lease_valid(e);
 	if (valid)
 		copy_namespace(ret_namespace, e->namespace);
 	pthread_mutex_unlock(&e->mutex);
@@ -51,7 +68,7 @@ bool epoch_lease(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYTES + 1])
 bool epoch_lease_covers(struct epoch *e, const char *namespace)
 {
 	pthread_mutex_lock(&e->mutex);
-	bool covers = clock_boottime_ns() < e->lease_until_ns && !strcmp(e->namespace, namespace);
+	bool covers = lease_valid(e) && !strcmp(e->namespace, namespace);
 	pthread_mutex_unlock(&e->mutex);
 	return covers;
 }

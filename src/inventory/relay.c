@@ -70,14 +70,21 @@ static bool pass(struct relay *r)
 	bool sent;
 	if (pg_connect(r->pg, deadline_ns))
 		return false;
-	if (invalidation_take(r->pg, &r->arena, PASS_MAX, deadline_ns, &records, &count, &rows, &epoch) ||
-	    !invalidate(r, records, count, &epoch) || !count) {
+	if (invalidation_take(r->pg, &r->arena, PASS_MAX, deadline_ns, &records, &count, &rows, &epoch)) {
+		pg_rollback(r->pg, deadline_ns);
+		return false;
+	}
+	if (!invalidate(r, records, count, &epoch) || !count) {
+		if (!count)
+			epoch_relayed(r->epoch);
 		pg_rollback(r->pg, deadline_ns);
 		return false;
 	}
 	SYNC_POINT("relay-invalidated");
 	if (pg_commit(r->pg, deadline_ns, &sent)) /* lost: the records come back, and are invalidated once more */
 		return false;
+	if (rows < PASS_MAX)
+		epoch_relayed(r->epoch); /* not before the cells are gone: who read past them must not see them again */
 	int64_t oldest_us = INT64_MAX;
 	for (size_t i = 0; i < count; i++)
 		if (records[i].at_us < oldest_us)
