@@ -14,7 +14,8 @@
 #include "http/request.h"
 
 #define BATCH_MAX 100
-#define ANSWERS_BYTES_MAX (1 << 20) /* as much as a body may bring: an answer waits in memory until its client has read it */
+#define ANSWERS_BYTES_MAX \
+	(1 << 20) /* as much as a body may bring: an answer waits in memory until its client has read it */
 
 struct mcp_batch {
 	struct request *request;

@@ -24,6 +24,7 @@
 #define CONNECT_MS 3000
 #define LOOK_MS 2000 /* limit of one reading: beyond L, for who waits for the keys; a new connection comes no sooner */
 #define LOOK_FAILED_MS 20
+#define RELAY_LATE_MS 2000 /* the relay asks ten times a second; a pass of its may take so long */
 
 /* L(1+rho) */
 static int64_t drifted(int64_t ns)
@@ -36,16 +37,14 @@ int64_t epoch_lease_wait_ns(const struct epoch *e)
 	return drifted(e->row_lease_ns);
 }
 
-#define RELAY_LATE_MS 2000 /* longer than a pass may take */
-
 /* --- what others ask ---------------------------------------------------------------------------------------------- */
 
-/* Under the mutex. Cells are only as true as the relay keeps them: while it cannot read what was changed in SQL (its right is
- * gone, its table is locked), nobody here serves hits, however well the epoch's row can be read. */
+/* Under the mutex. I15: cells are as true as the relay keeps them. While it cannot read what was changed in SQL (its right is
+ * gone, its table is locked) nobody here serves hits, however well the epoch's row can be read. */
 static bool lease_valid(const struct epoch *e)
 {
 	int64_t now = clock_boottime_ns();
-	return now < e->lease_until_ns && (!e->relayed_ns || now < e->relayed_ns + RELAY_LATE_MS * NS_PER_MS);
+	return now < e->lease_until_ns && now < e->relayed_ns + RELAY_LATE_MS * NS_PER_MS;
 }
 
 void epoch_relayed(struct epoch *e)
@@ -330,6 +329,7 @@ struct epoch *epoch_start(const struct config *config, const struct redis_addres
 	e->keyring = keyring;
 	e->keys_version = -1;
 	e->reopen_ms = config->reopen_after_ms;
+	e->relayed_ns = clock_boottime_ns(); /* the relay's first pass is due */
 	pthread_mutex_init(&e->mutex, NULL);
 	clock_cond_init(&e->changed);
 	clock_cond_init(&e->look);

@@ -21,11 +21,11 @@ struct epoch *epoch_start(const struct config *config, const struct redis_addres
 void epoch_stop(struct epoch *epoch);
 
 /* The lease as it stands: true if hits of *ret_namespace (NUL-ended) may be served at this very moment. */
-/* The relay has seen all that was changed in SQL until now. */
-void epoch_relayed(struct epoch *epoch);
 bool epoch_lease(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
 /* The same, after a reply came, for the namespace it was asked of. */
 bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
+/* The relay has dealt with all that was changed in SQL until now. There is no lease when it has not said so for 2 s. */
+void epoch_relayed(struct epoch *epoch);
 /* True while PostgreSQL has answered the watcher within L. */
 bool epoch_database_reachable(struct epoch *epoch);
 /* It has not, and *ret_error says why. False too while nothing was tried yet. */

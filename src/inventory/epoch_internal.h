@@ -30,7 +30,7 @@ struct epoch {
 	char namespace[CELL_NAMESPACE_BYTES + 1]; /* as last seen */
 	enum epoch_state state;                   /* as last seen; 0: never */
 	bool genuine;                             /* as last seen */
-	int64_t relayed_ns; /* when the relay last saw what was changed in SQL; 0: nobody said yet */
+	int64_t relayed_ns;                       /* when the relay had dealt with all that was changed in SQL */
 	int64_t lease_until_ns;
 	int64_t row_lease_ns;                          /* L of the epoch last seen */
 	int64_t database_until_ns;                     /* PostgreSQL counts as reachable until then */

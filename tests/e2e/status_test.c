@@ -194,6 +194,10 @@ static void each_right_of_the_service_is_missed(void **state)
 	                   " UNION ALL SELECT proacl FROM pg_proc WHERE pronamespace = 'lastunit'::regnamespace"
 	                   " UNION ALL SELECT nspacl FROM pg_namespace WHERE nspname = 'lastunit')"
 	                   " SELECT count(*) FROM given, aclexplode(acl) a WHERE a.grantee = 'lastunit_service'::regrole"));
+	quiet_sql(&shop, "ALTER TABLE lastunit.sku ENABLE ROW LEVEL SECURITY");
+	assert_finding(&shop, "rights_missing", "P6",
+	               "has lost 1 right: all rows of lastunit.sku (ALTER TABLE lastunit.sku DISABLE ROW LEVEL SECURITY).");
+	quiet_sql(&shop, "ALTER TABLE lastunit.sku DISABLE ROW LEVEL SECURITY");
 	quiet_sql(&shop, "REVOKE UPDATE (expires_at) ON lastunit.hold FROM lastunit_service");
 	assert_finding(&shop, "rights_missing", "P6", "has lost 1 right: UPDATE (expires_at) ON lastunit.hold.");
 	quiet_sql(&shop,

@@ -178,6 +178,35 @@ static void I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it(void
 	wait_until_seen("A", 6);
 }
 
+/* I15: cells are as true as the relay keeps them. */
+static void I15_no_hits_are_served_while_the_relay_cannot_read(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	sql(&h, "REVOKE DELETE ON lastunit.invalidation FROM lastunit_service");
+	sql(&h, "UPDATE lastunit.sku SET on_hand = 6");
+	struct seen_item seen = look(&h, "A");
+	for (int i = 0; i < 600 && seen.source == LOOKUP_HIT; i++) {
+		usleep(10000);
+		seen = look(&h, "A");
+	}
+	assert_int_not_equal(seen.source, LOOKUP_HIT);
+	assert_int_equal(seen.figures.on_hand, 6);
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A6", NULL), LU_OK); /* who sells is let in */
+	sql(&h, "GRANT DELETE ON lastunit.invalidation TO lastunit_service");
+	wait_until_seen("A", 0);
+}
+
+/* Row level security, which some hosts switch on for every table: what it hides would be taken for what is not there. */
+static void rows_that_are_hidden_are_no_rows_that_are_not_there(void **state)
+{
+	make_sku(&h, "A", 10);
+	sql(&h, "ALTER TABLE lastunit.sku ENABLE ROW LEVEL SECURITY");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_DATABASE_UNAVAILABLE);
+	sql(&h, "ALTER TABLE lastunit.sku DISABLE ROW LEVEL SECURITY");
+	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+}
+
 #define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
@@ -189,6 +218,8 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(strangers_may_not_touch_what_is_the_services),
 	HOUSE_TEST(a_record_with_a_lower_id_that_commits_late_is_relayed),
 	HOUSE_TEST(a_change_between_select_and_fill_is_not_filled_over),
+	HOUSE_TEST(I15_no_hits_are_served_while_the_relay_cannot_read),
+	HOUSE_TEST(rows_that_are_hidden_are_no_rows_that_are_not_there),
 	HOUSE_TEST(I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it),
 };
 

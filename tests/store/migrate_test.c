@@ -102,6 +102,29 @@ static void who_waits_is_told_for_whom(void **state)
 	pg_free(pg);
 }
 
+/* Who waits for the lock of a table keeps all away who come behind it. A backup reads for hours, and the service goes on
+ * beside it: so nobody is to be seen waiting when it is told that the table is in use. */
+static void a_table_that_somebody_reads_is_not_waited_for_with_others_behind(void **state)
+{
+	struct migrate_report report;
+	char why[512] = "";
+	const char *to = empty_database("read", "");
+	struct pg *pg = connected(to);
+	assert_true(migrate_run(pg, SOON, &report, why));
+	ok(pg,
+	   pg_command(pg, "DELETE FROM lastunit.migration WHERE version = (SELECT max(version) FROM lastunit.migration)",
+	              SOON));
+	holder = connected(to);
+	ok(holder, pg_command(holder, "BEGIN; SELECT count(*) FROM lastunit.sku", SOON));
+	told[0] = '\0';
+	assert_true(migrate_run_told(pg, SOON, on_wait, &report, why));
+	assert_non_null(strstr(told, "a table is in use"));
+	assert_int_equal(report.found, report.known - 1);
+	assert_int_equal(report.now, report.known);
+	pg_free(holder);
+	pg_free(pg);
+}
+
 static void two_at_once_do_it_once(void **state)
 {
 	struct migrator migrators[4] = {{0}};
@@ -269,6 +292,7 @@ static void the_service_may_do_what_it_needs_and_no_more(void **state)
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(an_empty_database_is_migrated_once),
 	STORE_TEST(who_waits_is_told_for_whom),
+	STORE_TEST(a_table_that_somebody_reads_is_not_waited_for_with_others_behind),
 	STORE_TEST(two_at_once_do_it_once),
 	STORE_TEST(databases_of_one_cluster_share_the_role),
 	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
