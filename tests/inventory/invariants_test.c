@@ -277,6 +277,50 @@ static void I1_a_row_that_will_not_change_fails_its_cart_only(void **state)
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_OK);
 }
 
+/* Somebody's trigger swallows a row that a sale is written with, and says nothing: that sale is none, and is told so. */
+static void I1_a_row_that_is_not_inserted_fails_its_cart_only(void **state)
+{
+	static const struct {
+		const char *table, *when, *lines;
+		enum operation_kind kind;
+	} rows[] = {
+		{"idempotency", "", "A1", OPERATION_CHECKOUT},
+		{"checkout", "", "A1", OPERATION_CHECKOUT},
+		{"ledger", "", "A1", OPERATION_CHECKOUT},
+		{"ledger", " WHEN (NEW.on_hand_delta = -2)", "B1 A2", OPERATION_CHECKOUT}, /* one of two */
+		{"reservation", "", "A1", OPERATION_RESERVE},
+		{"hold", " WHEN (NEW.quantity = 2)", "B1 A2", OPERATION_RESERVE},
+	};
+	make_sku(&h, "A", 10);
+	make_sku(&h, "B", 10);
+	sql(&h, "CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$");
+	char text[300];
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		snprintf(text, sizeof text,
+		         "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.%s FOR EACH ROW%s EXECUTE FUNCTION public.swallow()",
+		         rows[i].table, rows[i].when);
+		sql(&h, text);
+		assert_int_equal(run(&h, rows[i].kind, rows[i].lines, NULL), LU_INTERNAL);
+		snprintf(text, sizeof text, "DROP TRIGGER swallows ON lastunit.%s", rows[i].table);
+		sql(&h, text);
+		assert_int_equal(sql_int(&h, "SELECT sum(on_hand - reserved) FROM lastunit.sku"), 20);
+	}
+	/* Of two carts in one batch, one: its neighbour stands. */
+	sql(&h, "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.idempotency FOR EACH ROW WHEN (NEW.key = 'swallowed')"
+	        " EXECUTE FUNCTION public.swallow()");
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct attempt_at *lost = begin(&h, OPERATION_CHECKOUT, "A1", "swallowed");
+	struct attempt_at *sold = begin(&h, OPERATION_CHECKOUT, "A1", "sold");
+	wait_for_a_waiter("lastunit writer");
+	tell(other, "COMMIT");
+	assert_int_equal(await(lost)->error, LU_INTERNAL);
+	assert_int_equal(await(sold)->error, LU_OK);
+	assert_int_equal(sql_int(&h, "SELECT on_hand FROM lastunit.sku WHERE code = 'A'"), 9);
+	forget(lost), forget(sold), pg_free(other);
+}
+
 /* A commit, a release and an extend carry no key: their reservation's state tells what happened. */
 static void I4_a_lost_commit_of_a_reservation_is_found_by_its_state(void **state)
 {
@@ -894,6 +938,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
 	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
 	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
+	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),
 	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
 	HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),
 	HOUSE_TEST(I5_without_redis_the_epoch_is_closed_before_the_sale_commits),

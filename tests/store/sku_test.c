@@ -309,6 +309,22 @@ static void the_database_refuses_codes_that_nobody_could_name(void **state)
 	assert_int_equal(pg_command(pg, "INSERT INTO sku (code) VALUES (repeat('x', 129))", SOON), LU_INTERNAL);
 	assert_string_equal(pg_error(pg)->constraint, "sku_code_has_1_to_128_bytes");
 	pg_free(pg);
+	/* Nor by a trigger that comes behind ours, nor afterwards. */
+	ask("INSERT INTO lastunit.sku (code, writer) VALUES ('CHANGED', gen_random_uuid());"
+	    "CREATE FUNCTION public.lengthen() RETURNS trigger LANGUAGE plpgsql AS"
+	    " $$BEGIN NEW.code := NEW.code || repeat('x', 128); RETURN NEW; END$$;"
+	    "CREATE TRIGGER zzz_lengthens BEFORE INSERT ON lastunit.sku FOR EACH ROW EXECUTE FUNCTION public.lengthen()");
+	static const char *const later[] = {
+		"INSERT INTO lastunit.sku (code) VALUES ('y')",
+		"INSERT INTO lastunit.sku (code, writer) VALUES ('y', gen_random_uuid())",
+		"UPDATE lastunit.sku SET code = repeat('x', 129), writer = gen_random_uuid() WHERE code = 'CHANGED'",
+		"UPDATE lastunit.sku SET code = ' x', writer = gen_random_uuid() WHERE code = 'CHANGED'",
+	};
+	for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+		char sqlstate[6];
+		pg_server_try(url, later[i], sqlstate);
+		assert_string_equal(sqlstate, "23514");
+	}
 }
 
 static struct operation *put(struct text code, const char *titles, const struct text *names, size_t name_count)
