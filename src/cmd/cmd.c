@@ -5,6 +5,7 @@
  */
 #include "cmd/cmd.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -113,13 +114,24 @@ static int refuse_database_url(const struct manual *manual, int size, const char
 	return cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s: write postgresql://user@host/db", size, why);
 }
 
-/* libpq ends some of its sentences with the URL, and a password may stand in that. */
-static int without_url(const char *why, const char *url)
+/* libpq quotes the URL in some of its sentences, or the piece of it that it cannot read, which may be the password: then all
+ * but the signs it misses ("=") is left out. */
+static int without_secret(const char *why, const char *url)
 {
 	size_t size = strcspn(why, "\n");
-	const char *quoted = strstr(why, url);
-	if (quoted && quoted - why >= 3 && strncmp(quoted - 3, ": \"", 3) == 0)
-		size = (size_t)(quoted - why) - 3;
+	if (!strchr(url, '@') && !strstr(url, "pass"))
+		return (int)size;
+	for (size_t i = 0; i < size; i++) {
+		if (why[i] != '"')
+			continue;
+		if (i + 2 < size && why[i + 2] == '"' && ispunct((unsigned char)why[i + 1])) {
+			i += 2;
+			continue;
+		}
+		while (i && strchr(": ", why[i - 1]))
+			i--;
+		return (int)i;
+	}
 	return (int)size;
 }
 
@@ -145,7 +157,7 @@ int cmd_check_database_url(const struct manual *manual, const char *url)
 	PQconninfoOption *parsed = PQconninfoParse(url, &why);
 	int code = CMD_GO_ON;
 	if (!parsed)
-		code = refuse_database_url(manual, without_url(why ? why : "", url), why ? why : "");
+		code = refuse_database_url(manual, without_secret(why ? why : "", url), why ? why : "");
 	for (const PQconninfoOption *option = parsed; option && option->keyword; option++)
 		if (option->val && strcmp(option->keyword, "port") == 0 && !are_ports(option->val))
 			code = refuse_database_url(manual, INT_MAX, "a port is a number from 1 to 65535");

@@ -401,6 +401,10 @@ static void a_database_url_that_cannot_be_read_is_2_for_every_command(void **sta
 	                 ": --database-url: a port is a number from 1 to 65535: ");
 	assert_2_for_all("host=a,b port=5432,70000", ": --database-url: a port is a number from 1 to 65535: ");
 	assert_2_for_all("shop", ": --database-url: missing \"=\" after \"shop\"");
+	assert_2_for_all("potgresql://me:hunter2@localhost/shop", ": --database-url: missing \"=\" after: write ");
+	assert_2_for_all("postgresql://me:100%hunter2@localhost/shop",
+	                 ": --database-url: invalid percent-encoded token: write ");
+	assert_2_for_all("host=localhost user=me password=two hunter2", ": --database-url: missing \"=\" after: write ");
 	assert_2_for_all("", ": --database-url (or LASTUNIT_DATABASE_URL) is required\n");
 	assert_code((const char *[]){"replay", "/nowhere", "--database-url", "shop", NULL}, 2, ": --database-url: missing");
 	assert_code((const char *[]){"status", "--database-url", "host=/nonexistent,/nowhere port=5432,", NULL}, 3,
