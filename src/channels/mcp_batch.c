@@ -5,7 +5,8 @@
  * by what rests on it; their answers go back together, in that order, as 200. Nothing but notifications: 202.
  * Failure modes: an array that is empty, too long, or of another revision is refused whole. What is wrong with one message,
  * or may not be done by this key, is that message's answer and does not hinder its neighbours. When the request's time is
- * over, those not begun are each told so, by the turn they would have taken.
+ * over, those not begun are each told so, by the turn they would have taken; as are those behind answers that are too long
+ * together.
  *
  * Why not side by side: one request would keep as many readers of PostgreSQL busy as it has messages.
  */

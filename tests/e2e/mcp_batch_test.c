@@ -1,7 +1,7 @@
 /* Batches of MCP: what clients of the revision 2025-03-26 may send, and nobody else.
  *
  * Guards against: a revision that is agreed to and not spoken; a message that takes its neighbours down with it, or the
- * whole answer's status; a batch that runs twice, or its messages out of order.
+ * whole answer's status; a batch that runs twice, or its messages out of order; answers without an end.
  */
 #include "lib/command.h"
 #include "lib/shop.h"
@@ -133,6 +133,33 @@ static void a_batch_that_is_none_is_refused_whole(void **state)
 	assert_int_equal(json_array_size(shop_answer.json), 100);
 }
 
+/* A client that does not read could have its answers pile up: a body of 1 MiB brings no more than about as much. */
+static void a_batch_whose_answers_grow_too_long_is_cut_short(void **state)
+{
+	enum { SKUS = 60, MESSAGES = 100 };
+	char *skus = calloc(1, SKUS * 160), *body = calloc(1, 1 << 20);
+	for (int i = 0; i < SKUS; i++) {
+		const char *sku = shop_text("BATCH-LONG-%02d-%0100d", i, 0);
+		service_create_sku(&shop, sku, 5);
+		sprintf(skus + strlen(skus), "%s\"%s\"", i ? "," : "", sku);
+	}
+	char *end = body;
+	for (int i = 0; i < MESSAGES; i++)
+		end += sprintf(end,
+		               "%c{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"tools/call\",\"params\":"
+		               "{\"name\":\"check_stock\",\"arguments\":{\"skus\":[%s]}}}",
+		               i ? ',' : '[', i, skus);
+	strcpy(end, "]");
+	post(shop.key_agent, NULL, body, 200);
+	assert_in_range(shop_answer.body_size, 1 << 20, (1 << 20) + (1 << 17));
+	assert_int_equal(json_array_size(shop_answer.json), MESSAGES);
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "0.result.structuredContent.items")), SKUS);
+	assert_int_equal(answer_int(&shop_answer, "99.id"), 99);
+	assert_int_equal(answer_int(&shop_answer, "99.error.code"), -32600);
+	assert_non_null(strstr(answer_string(&shop_answer, "99.error.message"), "Not begun: "));
+	free(skus), free(body);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -140,6 +167,7 @@ int main(void)
 		cmocka_unit_test(notifications_alone_are_taken_without_an_answer),
 		cmocka_unit_test_teardown(what_is_wrong_with_one_message_is_its_own_answer, shop_audit),
 		cmocka_unit_test(a_batch_that_is_none_is_refused_whole),
+		cmocka_unit_test(a_batch_whose_answers_grow_too_long_is_cut_short),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
