@@ -68,6 +68,7 @@ struct object {
 	bool *counted;
 	uint64_t sum, cancelled_sum; /* weights of the counted lines */
 	uint32_t counted_lines;
+	bool whole; /* its lines' arrays are of one length */
 	bool cancelled_in_range;
 };
 
@@ -77,10 +78,11 @@ static struct object object_get(struct audit_work *work, const PGresult *r, int 
 	struct object o = {.id = pg_get_uuid(r, row, 0), .cancelled_in_range = true};
 	uuid_format(&o.id, o.name);
 	o.count = pg_get_int8s(r, row, column, arena, &o.sku_ids);
-	(void)pg_get_int8s(r, row, column + 1, arena, &o.quantities);
-	(void)pg_get_bools(r, row, column + 2, arena, &o.counted);
-	if (cancellable)
-		(void)pg_get_int8s(r, row, column + 3, arena, &o.cancelled);
+	o.whole = pg_get_int8s(r, row, column + 1, arena, &o.quantities) == o.count &&
+	          pg_get_bools(r, row, column + 2, arena, &o.counted) == o.count &&
+	          (!cancellable || pg_get_int8s(r, row, column + 3, arena, &o.cancelled) == o.count);
+	if (!o.whole)
+		o.count = 0;
 	for (size_t i = 0; i < o.count; i++) {
 		if (cancellable && (o.cancelled[i] < 0 || o.cancelled[i] > o.quantities[i]))
 			o.cancelled_in_range = false;
@@ -158,7 +160,9 @@ static void reservation_judge(struct audit_work *work, const PGresult *r, int ro
 		audit_broken(work, AUDIT_OVERDUE, "reservation %s", o.name);
 	const struct tally *tally = tally_take(work, &o.id);
 	lines[AUDIT_ENDS].moving += !settled;
-	if (pg_get_int(r, row, 9) != o.counted_lines)
+	if (!o.whole)
+		audit_broken(work, AUDIT_ENDS, "reservation %s: its lines are not whole", o.name);
+	else if (pg_get_int(r, row, 9) != o.counted_lines)
 		audit_broken(work, AUDIT_ENDS, "reservation %s: counted lines %u, of them with an entry %lld", o.name,
 		             o.counted_lines, (long long)pg_get_int(r, row, 9));
 	else if (settled && !same(tally, TALLY_RESERVE, o.sum, o.counted_lines))
@@ -184,7 +188,9 @@ static void checkout_judge(struct audit_work *work, const PGresult *r, int row, 
 	/* The units of a hold left by its commit; a direct sale has entries of its own. */
 	const struct tally *sold = uuid_is_nil(&reservation) ? tally : tally_take(work, &reservation);
 	enum tally_kind kind = uuid_is_nil(&reservation) ? TALLY_SALE : TALLY_COMMIT;
-	if (!o.cancelled_in_range)
+	if (!o.whole)
+		audit_broken(work, AUDIT_SALES, "checkout %s: its lines are not whole", o.name);
+	else if (!o.cancelled_in_range)
 		audit_broken(work, AUDIT_SALES, "checkout %s: more units cancelled than sold", o.name);
 	else if (pg_get_int(r, row, 7) != o.counted_lines)
 		audit_broken(work, AUDIT_SALES, "checkout %s: counted lines %u, of them with an entry %lld", o.name,
@@ -204,11 +210,11 @@ static void order_judge(struct audit_work *work, const PGresult *r, int row, str
 	char name[UUID_TEXT_BYTES + 1];
 	int64_t *sku_ids, *quantities, *counted;
 	size_t count = pg_get_int8s(r, row, 1, arena, &sku_ids);
-	(void)pg_get_int8s(r, row, 2, arena, &quantities);
-	(void)pg_get_int8s(r, row, 3, arena, &counted);
+	bool whole = pg_get_int8s(r, row, 2, arena, &quantities) == count &&
+	             pg_get_int8s(r, row, 3, arena, &counted) == count;
 	bool settled = pg_get_bool(r, row, 4), in_range = true;
 	uint64_t sum = 0;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; whole && i < count; i++) {
 		in_range &= quantities[i] > 0 && counted[i] >= 0 && counted[i] <= quantities[i];
 		sum += tally_weight(&work->tallies, sku_ids[i], counted[i]);
 	}
@@ -216,7 +222,9 @@ static void order_judge(struct audit_work *work, const PGresult *r, int row, str
 	line->moving += !settled;
 	uuid_format(&id, name);
 	const struct tally *tally = tally_take(work, &id);
-	if (!in_range)
+	if (!whole)
+		audit_broken(work, AUDIT_SALES, "order %s: its lines are not whole", name);
+	else if (!in_range)
 		audit_broken(work, AUDIT_SALES, "order %s: more units counted than ordered, or fewer than none", name);
 	else if (settled && tally->sums[TALLY_SALE] - tally->sums[TALLY_CANCEL] != sum)
 		audit_broken(work, AUDIT_SALES, "order %s: its units are not those that the ledger sold and brought back",

@@ -88,6 +88,10 @@ void decide_cancel(struct run *run, struct operation *op)
 		refuse(op, LU_UNKNOWN_CHECKOUT);
 		return;
 	}
+	if (!sale->checkout->line_count) { /* damaged */
+		refuse(op, LU_INTERNAL);
+		return;
+	}
 	int64_t *quantities = ARENA_ARRAY(run->arena, sale->checkout->line_count, int64_t);
 	if (!cancel_quantities(op, sale->checkout, quantities) || !cancel_fits(run, op, sale->checkout, quantities))
 		return;

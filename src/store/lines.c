@@ -1,8 +1,8 @@
 /* Lines of reservations and checkouts, flattened for SQL and read back.
  *
  * Happy path: copied once into one array, from which every column is taken by its stride. Failure modes: a stored row
- * whose arrays differ in length, or whose SKU is gone, cannot exist (CHECK constraints; SKUs are never deleted):
- * CHECKed.
+ * whose arrays differ in length, or whose SKU is gone, is damaged (CHECK constraints; SKUs are never deleted): it is read
+ * without lines, and whoever would act on it fails alone.
  */
 #include "store/lines.h"
 

@@ -4,7 +4,8 @@
  * own behind those locks, and writes each new version in one statement for all.
  * Failure modes: two transactions that make the same number: the second INSERT waits for the first and fails by 23505, and
  * its batch runs again and finds the row. A number that is made while another's row is waited for is read, but was not
- * locked: the batch runs again (PG_RETRY). A change of other than the locked rows is an error.
+ * locked: the batch runs again (PG_RETRY). A change of other than the locked rows is an error; so is a row whose lines are
+ * damaged.
  * How the statements stay index scans: sku.c.
  */
 #include "store/order.h"
@@ -24,6 +25,7 @@
 		  ".created_at, " table ".changed_at, " table ".sku_ids, " table ".quantities, " table          \
 		  ".counted, " LINES_CODES(table)
 
+/* NULL: damaged, by a hand. Without its lines it would be taken for one that was cancelled, and sold once more. */
 static struct order *order_get(const PGresult *r, int row, struct arena *arena)
 {
 	struct order *order = ARENA_NEW(arena, struct order);
@@ -39,13 +41,19 @@ static struct order *order_get(const PGresult *r, int row, struct arena *arena)
 	int64_t *sku_ids, *quantities, *counted;
 	struct text *codes;
 	order->line_count = pg_get_int8s(r, row, 7, arena, &sku_ids);
-	CHECK(pg_get_int8s(r, row, 8, arena, &quantities) == order->line_count);
-	CHECK(pg_get_int8s(r, row, 9, arena, &counted) == order->line_count);
-	CHECK(pg_get_texts(r, row, 10, arena, &codes) == order->line_count);
+	if (pg_get_int8s(r, row, 8, arena, &quantities) != order->line_count ||
+	    pg_get_int8s(r, row, 9, arena, &counted) != order->line_count ||
+	    pg_get_texts(r, row, 10, arena, &codes) != order->line_count)
+		return NULL;
 	order->lines = ARENA_ARRAY(arena, order->line_count, struct order_line);
 	for (size_t i = 0; i < order->line_count; i++)
 		order->lines[i] = (struct order_line){codes[i], sku_ids[i], quantities[i], counted[i]};
 	return order;
+}
+
+static enum lu_error fail_damaged(struct pg *pg)
+{
+	return pg_fail(pg, PG_VIOLATION, "", "the lines of an order are damaged");
 }
 
 /* --- locking ------------------------------------------------------------------------------------------------------ */
@@ -121,8 +129,11 @@ enum lu_error order_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *
 		return pg_fail(pg, PG_RETRY, "", "an order was made while another was waited for");
 	*ret_count = (size_t)PQntuples(rows);
 	*ret_orders = ARENA_ARRAY(arena, *ret_count, struct order *);
-	for (int i = 0; i < PQntuples(rows); i++)
+	for (int i = 0; i < PQntuples(rows); i++) {
 		(*ret_orders)[i] = order_get(rows, i, arena);
+		if (!(*ret_orders)[i])
+			return fail_damaged(pg);
+	}
 	return LU_OK;
 }
 
@@ -255,7 +266,8 @@ enum lu_error order_read(struct pg *pg, struct arena *arena, int64_t principal_i
 	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
 	if (error)
 		return error;
-	*ret_order = PQntuples(r) ? order_get(r, 0, arena) : NULL;
+	bool found = PQntuples(r) > 0;
+	*ret_order = found ? order_get(r, 0, arena) : NULL;
 	PQclear(r);
-	return LU_OK;
+	return found && !*ret_order ? fail_damaged(pg) : LU_OK;
 }

@@ -280,6 +280,23 @@ static void a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen(void
 	               "entries of checkout or order 00000000-0000-7000-8000-000000000010, which does not exist");
 }
 
+static void lines_that_are_damaged_are_seen(void **state)
+{
+	assert_seen_by("UPDATE lastunit.reservation SET sku_ids = '{{1}}' WHERE state = 3", "", "\"sound\": true");
+	assert_seen_by("UPDATE lastunit.reservation SET sku_ids = '{NULL}' WHERE state = 3", "ends",
+	               "reservation 00000000-0000-7000-8000-000000000002: counted lines 1, of them with an entry 0");
+	assert_seen_by("UPDATE lastunit.checkout SET sku_ids = '{99}' WHERE reservation_id IS NULL", "sales",
+	               "checkout 00000000-0000-7000-8000-000000000010: counted lines 1, of them with an entry 0");
+	assert_seen_by(ORDER("'{4}'", "'{1}'") ";UPDATE lastunit.orders SET sku_ids = '{NULL}'", "sales",
+	               "order 00000000-0000-7000-8000-000000000020: its units are not those");
+	assert_seen_by("ALTER TABLE lastunit.reservation DROP CONSTRAINT reservation_has_whole_lines;"
+	               "UPDATE lastunit.reservation SET quantities = '{}' WHERE state = 3",
+	               "ends", "reservation 00000000-0000-7000-8000-000000000002: its lines are not whole");
+	assert_seen_by("ALTER TABLE lastunit.checkout DROP CONSTRAINT checkout_has_whole_lines;"
+	               "UPDATE lastunit.checkout SET cancelled = '{}' WHERE reservation_id IS NULL",
+	               "sales", "checkout 00000000-0000-7000-8000-000000000010: its lines are not whole");
+}
+
 static void a_hold_that_nobody_expires_is_a_warning(void **state)
 {
 	assert_seen_by(
@@ -568,6 +585,7 @@ int main(void)
 		cmocka_unit_test(a_reservation_that_ended_otherwise_than_it_says_is_seen),
 		cmocka_unit_test(entries_of_a_reservation_that_does_not_exist_are_seen),
 		cmocka_unit_test(a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen),
+		cmocka_unit_test(lines_that_are_damaged_are_seen),
 		cmocka_unit_test(a_hold_that_nobody_expires_is_a_warning),
 		cmocka_unit_test(pages_are_walked_to_the_end),
 		cmocka_unit_test(a_cell_that_is_not_its_row_is_seen),

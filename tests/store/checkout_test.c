@@ -175,11 +175,60 @@ static void a_sale_and_a_hold_have_whole_lines(void **state)
 	}
 }
 
+/* What the CHECKs let pass and only a hand can have written. */
+static void a_row_whose_lines_are_damaged_is_read_without_them(void **state)
+{
+	static const struct {
+		const char *sku_ids, *quantities;
+		size_t line_count;
+	} rows[] = {
+		{"{1}", "{3}", 1},     {"{{1}}", "{3}", 1},     {"{1,2}", "{{3,4}}", 2}, {"{{1},{2}}", "{3,4}", 2},
+		{"{NULL}", "{3}", 0},  {"{99}", "{3}", 0},      {"{1,99}", "{3,4}", 0},  {"{1,NULL}", "{3,4}", 0},
+		{"{{99}}", "{3}", 0},
+	};
+	assert_int_equal(make_sku("A", 10), 1);
+	assert_int_equal(make_sku("B", 10), 2);
+	struct pg *pg = session();
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct uuid id = next_id();
+		char name[UUID_TEXT_BYTES + 1];
+		uuid_format(&id, name);
+		const char *two = strchr(rows[i].sku_ids, ',') ? "1" : "NULL";
+		ask(arena_printf(&arena,
+		                 "INSERT INTO lastunit.checkout (id, created_at, principal_id, channel, sku_ids, quantities,"
+		                 " counted, versions, cancelled) SELECT '%s', now(), 1, 1, '%s', '%s', array_remove("
+		                 "ARRAY[true, %s::int::bool], NULL), array_remove(ARRAY[1, %s], NULL),"
+		                 " array_remove(ARRAY[0, %s], NULL)",
+		                 name, rows[i].sku_ids, rows[i].quantities, two, two, two)
+		        .data);
+		ask(arena_printf(&arena,
+		                 "INSERT INTO lastunit.reservation (id, created_at, expires_at, principal_id, channel, state,"
+		                 " sku_ids, quantities, counted, versions) SELECT id, created_at, created_at, 1, 1, 1, sku_ids,"
+		                 " quantities, counted, versions FROM lastunit.checkout WHERE id = '%s'",
+		                 name)
+		        .data);
+		size_t count;
+		struct checkout **sales = read_back(pg, &id, 1, &count);
+		assert_int_equal(count, 1);
+		assert_int_equal(sales[0]->line_count, rows[i].line_count);
+		struct reservation **holds = read_reservations(pg, &id, 1, &count);
+		assert_int_equal(count, 1);
+		assert_int_equal(holds[0]->line_count, rows[i].line_count);
+		for (size_t n = 0; n < rows[i].line_count; n++) {
+			assert_text(sales[0]->lines[n].sku, n ? "B" : "A");
+			assert_int_equal(sales[0]->lines[n].quantity, 3 + n);
+			assert_int_equal(holds[0]->lines[n].quantity, 3 + n);
+		}
+	}
+	pg_free(pg);
+}
+
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(what_was_sold_is_read_back_and_cancelled),
 	STORE_TEST(a_reservation_is_sold_once),
 	STORE_TEST(checkouts_are_found_by_reference_page_by_page),
 	STORE_TEST(a_sale_and_a_hold_have_whole_lines),
+	STORE_TEST(a_row_whose_lines_are_damaged_is_read_without_them),
 };
 
 STORE_MAIN(tests)

@@ -85,6 +85,32 @@ static void an_order_is_read_back_as_it_was_written(void **state)
 }
 
 /* Lines of different lengths, and none, in one statement: each row must get its own. */
+/* Not read as one without lines: that is an order that was cancelled. */
+static void an_order_whose_lines_are_damaged_is_an_error(void **state)
+{
+	struct pg *pg = session();
+	int64_t id = make_sku("A", 1);
+	struct order *rows[] = {new_order(7, "N-1", 0, &id, 1)}, *o;
+	insert(pg, rows, 1);
+	ask("UPDATE lastunit.orders SET sku_ids = '{{1}}'");
+	assert_int_equal(read(pg, 7, "N-1")->line_count, 1);
+	static const char *const damaged[] = {"{NULL}", "{99}"};
+	for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+		ask(arena_printf(&arena, "UPDATE lastunit.orders SET sku_ids = '%s'", damaged[i]).data);
+		assert_int_equal(order_read(pg, &arena, 7, TEXT("N-1"), SOON, &o), LU_INTERNAL);
+		assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+		struct operation *op = named(7, "N-1");
+		struct order **orders;
+		size_t count;
+		order_lock_send(pg, &arena, &op, 1);
+		sent(pg);
+		assert_int_equal(order_lock_take(pg, SOON, &arena, &orders, &count), LU_INTERNAL);
+		assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+		ended(pg);
+	}
+	pg_free(pg);
+}
+
 static void many_are_changed_at_once_and_each_gets_its_lines(void **state)
 {
 	struct pg *pg = session();
@@ -267,6 +293,7 @@ static void the_service_changes_versions_and_lines_and_nothing_else(void **state
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(an_order_is_read_back_as_it_was_written),
+	STORE_TEST(an_order_whose_lines_are_damaged_is_an_error),
 	STORE_TEST(many_are_changed_at_once_and_each_gets_its_lines),
 	STORE_TEST(orders_are_locked_once_each_in_the_order_of_their_numbers),
 	STORE_TEST(an_order_that_changes_to_a_new_sku_while_another_is_waited_for_has_all_its_codes),

@@ -397,6 +397,43 @@ static void b28_a_damaged_hold_stops_nobody_else(void **state)
 	arena_done(&arena);
 }
 
+/* A hold whose lines nobody can read (lines_get): it neither sells nor frees anything. */
+static void b28_a_hold_without_its_lines_stops_nobody_else(void **state)
+{
+	struct world *w = *state;
+	world_sku(w, 'A', 10);
+	struct uuid bad = hold(w, world_web, "A3", 600)->object_id, due = hold(w, world_web, "A1", 10)->object_id;
+	pass_time(w, 60);
+	struct arena arena;
+	arena_init(&arena, 4096);
+	struct operation *ops[] = {named(w, OPERATION_COMMIT, world_web, bad), named(w, OPERATION_RELEASE, world_web, bad),
+	                           named(w, OPERATION_EXTEND, world_web, bad), named(w, OPERATION_EXPIRE, world_pos, due),
+	                           cart(w, OPERATION_CHECKOUT, world_pos, "A6")};
+	struct reservation *rows[2] = {&world_hold(w, bad)->row, &world_hold(w, due)->row};
+	rows[0]->line_count = rows[1]->line_count = 0;
+	struct locked_sku sku = w->skus[0].row;
+	sku.holds_known = true;
+	struct decision_input input = {.arena = &arena,
+	                               .now_us = w->now_us,
+	                               .skus = &sku,
+	                               .sku_count = 1,
+	                               .reservations = rows,
+	                               .reservation_count = 2,
+	                               .due = rows + 1,
+	                               .due_count = 1,
+	                               .operations = ops,
+	                               .operation_count = 5};
+	struct decision d = decide(&input);
+	assert_int_equal(d.result, DECISION_MADE);
+	for (int i = 0; i < 4; i++)
+		expect_error(&ops[i]->verdict, LU_INTERNAL);
+	expect_error(&ops[4]->verdict, LU_OK);
+	assert_int_equal(d.reservation_change_count, 0);
+	assert_int_equal(d.expired_count, 0);
+	rows[0]->line_count = rows[1]->line_count = 1;
+	arena_done(&arena);
+}
+
 static void b30_time_to_live_has_bounds_and_a_hold_a_longest_life(void **state)
 {
 	struct world *w = *state;
@@ -503,6 +540,7 @@ int main(void)
 		CASE(b27_a_correction_stops_at_what_is_held),
 		CASE(b27_due_holds_make_room_for_a_correction),
 		CASE(b28_a_damaged_hold_stops_nobody_else),
+	CASE(b28_a_hold_without_its_lines_stops_nobody_else),
 		CASE(b30_time_to_live_has_bounds_and_a_hold_a_longest_life),
 		CASE(extend_never_shortens_and_writes_no_entry),
 		CASE(each_channel_has_its_own_time_to_live),
