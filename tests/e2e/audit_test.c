@@ -289,12 +289,14 @@ static void lines_that_are_damaged_are_seen(void **state)
 	               "checkout 00000000-0000-7000-8000-000000000010: counted lines 1, of them with an entry 0");
 	assert_seen_by(ORDER("'{4}'", "'{1}'") ";UPDATE lastunit.orders SET sku_ids = '{NULL}'", "sales",
 	               "order 00000000-0000-7000-8000-000000000020: its units are not those");
-	assert_seen_by("ALTER TABLE lastunit.reservation DROP CONSTRAINT reservation_has_whole_lines;"
-	               "UPDATE lastunit.reservation SET quantities = '{}' WHERE state = 3",
-	               "ends", "reservation 00000000-0000-7000-8000-000000000002: its lines are not whole");
-	assert_seen_by("ALTER TABLE lastunit.checkout DROP CONSTRAINT checkout_has_whole_lines;"
-	               "UPDATE lastunit.checkout SET cancelled = '{}' WHERE reservation_id IS NULL",
-	               "sales", "checkout 00000000-0000-7000-8000-000000000010: its lines are not whole");
+	assert_seen_by(
+		"ALTER TABLE lastunit.reservation DROP CONSTRAINT reservation_has_whole_lines;"
+		"UPDATE lastunit.reservation SET quantities = '{}' WHERE state = 3",
+		"ends", "reservation 00000000-0000-7000-8000-000000000002: its lines are not whole");
+	assert_seen_by(
+		"ALTER TABLE lastunit.checkout DROP CONSTRAINT checkout_has_whole_lines;"
+		"UPDATE lastunit.checkout SET cancelled = '{}' WHERE reservation_id IS NULL",
+		"sales", "checkout 00000000-0000-7000-8000-000000000010: its lines are not whole");
 }
 
 static void a_hold_that_nobody_expires_is_a_warning(void **state)

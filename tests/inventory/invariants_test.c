@@ -296,9 +296,10 @@ static void I1_a_row_that_is_not_inserted_fails_its_cart_only(void **state)
 	sql(&h, "CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$");
 	char text[300];
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		snprintf(text, sizeof text,
-		         "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.%s FOR EACH ROW%s EXECUTE FUNCTION public.swallow()",
-		         rows[i].table, rows[i].when);
+		snprintf(
+			text, sizeof text,
+			"CREATE TRIGGER swallows BEFORE INSERT ON lastunit.%s FOR EACH ROW%s EXECUTE FUNCTION public.swallow()",
+			rows[i].table, rows[i].when);
 		sql(&h, text);
 		assert_int_equal(run(&h, rows[i].kind, rows[i].lines, NULL), LU_INTERNAL);
 		snprintf(text, sizeof text, "DROP TRIGGER swallows ON lastunit.%s", rows[i].table);
@@ -306,8 +307,9 @@ static void I1_a_row_that_is_not_inserted_fails_its_cart_only(void **state)
 		assert_int_equal(sql_int(&h, "SELECT sum(on_hand - reserved) FROM lastunit.sku"), 20);
 	}
 	/* Of two carts in one batch, one: its neighbour stands. */
-	sql(&h, "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.idempotency FOR EACH ROW WHEN (NEW.key = 'swallowed')"
-	        " EXECUTE FUNCTION public.swallow()");
+	sql(&h,
+	    "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.idempotency FOR EACH ROW WHEN (NEW.key = 'swallowed')"
+	    " EXECUTE FUNCTION public.swallow()");
 	struct pg *other = stranger(&h);
 	tell(other, "BEGIN");
 	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");

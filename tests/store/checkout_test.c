@@ -182,9 +182,9 @@ static void a_row_whose_lines_are_damaged_is_read_without_them(void **state)
 		const char *sku_ids, *quantities;
 		size_t line_count;
 	} rows[] = {
-		{"{1}", "{3}", 1},     {"{{1}}", "{3}", 1},     {"{1,2}", "{{3,4}}", 2}, {"{{1},{2}}", "{3,4}", 2},
-		{"{NULL}", "{3}", 0},  {"{99}", "{3}", 0},      {"{1,99}", "{3,4}", 0},  {"{1,NULL}", "{3,4}", 0},
-		{"{{99}}", "{3}", 0},
+		{"{1}", "{3}", 1},         {"{{1}}", "{3}", 1},      {"{1,2}", "{{3,4}}", 2},
+		{"{{1},{2}}", "{3,4}", 2}, {"{NULL}", "{3}", 0},     {"{99}", "{3}", 0},
+		{"{1,99}", "{3,4}", 0},    {"{1,NULL}", "{3,4}", 0}, {"{{99}}", "{3}", 0},
 	};
 	assert_int_equal(make_sku("A", 10), 1);
 	assert_int_equal(make_sku("B", 10), 2);
@@ -224,10 +224,8 @@ static void a_row_whose_lines_are_damaged_is_read_without_them(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	STORE_TEST(what_was_sold_is_read_back_and_cancelled),
-	STORE_TEST(a_reservation_is_sold_once),
-	STORE_TEST(checkouts_are_found_by_reference_page_by_page),
-	STORE_TEST(a_sale_and_a_hold_have_whole_lines),
+	STORE_TEST(what_was_sold_is_read_back_and_cancelled),           STORE_TEST(a_reservation_is_sold_once),
+	STORE_TEST(checkouts_are_found_by_reference_page_by_page),      STORE_TEST(a_sale_and_a_hold_have_whole_lines),
 	STORE_TEST(a_row_whose_lines_are_damaged_is_read_without_them),
 };
 

@@ -540,7 +540,7 @@ int main(void)
 		CASE(b27_a_correction_stops_at_what_is_held),
 		CASE(b27_due_holds_make_room_for_a_correction),
 		CASE(b28_a_damaged_hold_stops_nobody_else),
-	CASE(b28_a_hold_without_its_lines_stops_nobody_else),
+		CASE(b28_a_hold_without_its_lines_stops_nobody_else),
 		CASE(b30_time_to_live_has_bounds_and_a_hold_a_longest_life),
 		CASE(extend_never_shortens_and_writes_no_entry),
 		CASE(each_channel_has_its_own_time_to_live),
