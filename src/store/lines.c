@@ -1,15 +1,15 @@
 /* Lines of reservations and checkouts, flattened for SQL and read back.
  *
  * Happy path: copied once into one array, from which every column is taken by its stride. Failure modes: a stored row
- * whose arrays differ in length, or whose SKU is gone, is damaged (CHECK constraints; SKUs are never deleted): it is read
- * without lines, and whoever would act on it fails alone.
+ * whose arrays differ in length, whose SKU is gone (SKUs are never deleted), or whose lines are not by code, each of one
+ * SKU and at least one unit, is damaged: it is read without lines, and whoever would act on it fails alone.
  */
 #include "store/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
+#include "base/text.h"
 #include "store/pg_internal.h"
 
 struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t line_count)
@@ -52,6 +52,10 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 	    pg_get_int8s(r, row, column + 3, arena, &versions) != count ||
 	    pg_get_texts(r, row, column + 4, arena, &codes) != count)
 		return 0;
+	/* The same SKU twice would fit its row line by line, and not together; a line of less than nothing would take. */
+	for (size_t i = 0; i < count; i++)
+		if (quantities[i] < 1 || (i > 0 && text_compare(codes[i - 1], codes[i]) >= 0))
+			return 0;
 	struct line *lines = ARENA_ARRAY(arena, count, struct line);
 	for (size_t i = 0; i < count; i++)
 		lines[i] = (struct line){

@@ -35,7 +35,7 @@ void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 	table ".sku_ids, " table ".quantities, " table ".counted, " table ".versions, " LINES_CODES(table)
 #define LINES_COLUMN_COUNT 5
 
-/* Reads LINES_COLUMNS from `column` on. 0: damaged, by a hand: a line has no SKU that there is. */
+/* Reads LINES_COLUMNS from `column` on. 0: damaged, by a hand (lines.c). */
 size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, struct line **ret_lines);
 
 /* pg_pipe_take for an UPDATE of `count` rows that are locked: an error unless it changed each. */
