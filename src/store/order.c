@@ -195,6 +195,7 @@ void order_insert_send(struct pg *pg, struct arena *arena, struct order *const *
 	struct gathered g = gather(arena, rows, count);
 	struct pg_params p;
 	pg_params_init(&p, arena);
+	p.rows = count;
 	pg_add_uuids(&p, &g.rows->id, sizeof *g.rows, count);
 	pg_add_int8s(&p, &g.rows->principal_id, sizeof *g.rows, count);
 	pg_add_texts(&p, &g.rows->number, sizeof *g.rows, count);

@@ -85,6 +85,22 @@ static void an_order_is_read_back_as_it_was_written(void **state)
 }
 
 /* Lines of different lengths, and none, in one statement: each row must get its own. */
+static void an_order_that_a_trigger_swallows_is_an_error(void **state)
+{
+	struct pg *pg = session();
+	int64_t id = make_sku("A", 1);
+	ask("CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;"
+	    "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.orders FOR EACH ROW WHEN (NEW.number = 'N-1')"
+	    " EXECUTE FUNCTION public.swallow()");
+	order_insert_send(pg, &arena, (struct order *[]){new_order(7, "N-1", 0, &id, 1), new_order(7, "N-2", 0, &id, 1)},
+	                  2);
+	sent(pg);
+	assert_int_equal(order_insert_take(pg, SOON), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+	ended(pg);
+	pg_free(pg);
+}
+
 /* Not read as one without lines: that is an order that was cancelled. */
 static void an_order_whose_lines_are_damaged_is_an_error(void **state)
 {
@@ -293,6 +309,7 @@ static void the_service_changes_versions_and_lines_and_nothing_else(void **state
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(an_order_is_read_back_as_it_was_written),
+	STORE_TEST(an_order_that_a_trigger_swallows_is_an_error),
 	STORE_TEST(an_order_whose_lines_are_damaged_is_an_error),
 	STORE_TEST(many_are_changed_at_once_and_each_gets_its_lines),
 	STORE_TEST(orders_are_locked_once_each_in_the_order_of_their_numbers),
