@@ -15,8 +15,7 @@
 #include "http/request.h"
 
 #define BATCH_MAX 100
-#define ANSWERS_BYTES_MAX \
-	(1 << 20) /* as much as a body may bring: an answer waits in memory until its client has read it */
+#define ANSWERS_BYTES_MAX (1 << 20) /* they wait in memory until the client has read them */
 
 struct mcp_batch {
 	struct request *request;
