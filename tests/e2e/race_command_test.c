@@ -95,7 +95,11 @@ static void assert_timeline(json_t *timeline)
 		assert_int_equal(number_at(timeline, "on_hand"), 0);
 		assert_int_equal(number_at(timeline, "lost"), 1);
 	}
-	assert_int_equal(number_at(timeline, "deadlocks"), strcmp(strategy, "unordered") == 0 ? 1 : 0);
+	/* Whoever was the victim begins again, and on a busy machine may be one again. */
+	if (strcmp(strategy, "unordered") == 0)
+		assert_true(number_at(timeline, "deadlocks") >= 1);
+	else
+		assert_int_equal(number_at(timeline, "deadlocks"), 0);
 }
 
 static void assert_result(json_t *row)
