@@ -46,7 +46,7 @@ static int start(void **state)
 	sem_init(&may_answer, 0, 0);
 	snprintf(here, sizeof here, "127.%d.%d.%d", 1 + (pid >> 14 & 0x7f), pid >> 7 & 0x7f, 1 + (pid & 0x7f));
 	snprintf(nobody_there, sizeof nobody_there, "127.%d.%d.%d", 1 + (pid >> 14 & 0x7f), pid >> 7 & 0x7f,
-	         129 + (pid & 0x7f));
+	         128 + (pid & 0x7f));
 	snprintf(options, sizeof options, "listen_addresses = '%s'\n", here);
 	pg_server_start(&server, options);
 	return 0;
