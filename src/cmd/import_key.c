@@ -108,7 +108,7 @@ enum lu_error import_write_key(struct import *in, int64_t at_us)
 	idempotency_insert_send(in->pg, &in->scratch, &row, 1);
 	enum lu_error error = pg_pipe_send(in->pg, in->options->deadline_ns);
 	if (!error)
-		error = idempotency_insert_take(in->pg, in->options->deadline_ns);
+		error = idempotency_insert_take(in->pg, in->options->deadline_ns, 1);
 	enum lu_error end = pg_pipe_end(in->pg, in->options->deadline_ns);
 	return error ? error : end;
 }

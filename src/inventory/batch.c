@@ -200,7 +200,7 @@ static enum lu_error take_writes(struct attempt *a)
 	struct pg *pg = a->pg;
 	int64_t deadline = a->deadline_ns;
 	enum lu_error error = LU_OK;
-	if (d->answer_count && (error = idempotency_insert_take(pg, deadline)))
+	if (d->answer_count && (error = idempotency_insert_take(pg, deadline, d->answer_count)))
 		a->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
 	if (!error && d->insert_count)
 		error = sku_insert_take(pg, deadline);
@@ -209,19 +209,19 @@ static enum lu_error take_writes(struct attempt *a)
 	if (!error && d->describe_count)
 		error = sku_describe_take(pg, deadline);
 	if (!error && d->new_reservation_count)
-		error = reservation_insert_take(pg, deadline);
+		error = reservation_insert_take(pg, deadline, d->new_reservations, d->new_reservation_count);
 	if (!error && d->reservation_change_count)
 		error = reservation_change_take(pg, deadline);
 	if (!error && d->new_checkout_count)
-		error = checkout_insert_take(pg, deadline);
+		error = checkout_insert_take(pg, deadline, d->new_checkout_count);
 	if (!error && d->changed_checkout_count)
 		error = checkout_change_take(pg, deadline);
 	if (!error && d->new_order_count)
-		error = order_insert_take(pg, deadline);
+		error = order_insert_take(pg, deadline, d->new_order_count);
 	if (!error && d->changed_order_count)
 		error = order_change_take(pg, deadline, d->changed_order_count);
 	if (!error && d->entry_count)
-		error = ledger_insert_take(pg, deadline);
+		error = ledger_insert_take(pg, deadline, d->entry_count);
 	return error;
 }
 

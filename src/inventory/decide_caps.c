@@ -5,7 +5,8 @@
  * batch; carts before this one in the batch are added. The hold that the cart takes the place of does not count if it was
  * counted: against a principal's cap its own ones, against a caller's cap that caller's.
  * Failure modes: LU_TOO_MANY_HOLDS, with a sentence that names the cap; it is true of this moment only (but of a cart for
- * which the cap has no room at all), so it is not stored under the key. What else the batch ends is not taken off: its answer is not out either, so nobody can have relied on it.
+ * which the cap has no room at all), so it is not stored under the key. What else the batch ends is not taken off: its
+ * answer is not out either, so nobody can have relied on it.
  *
  * Soft: holds of other SKUs come and go beside this transaction, so a race may lift the number of holds a little above its
  * cap. Units of a SKU are counted under that SKU's lock and are exact.

@@ -132,9 +132,9 @@ void checkout_insert_send(struct pg *pg, struct arena *arena, struct checkout *c
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error checkout_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error checkout_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 void checkout_change_send(struct pg *pg, struct arena *arena, struct checkout *const *rows, size_t count)

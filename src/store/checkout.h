@@ -10,7 +10,7 @@ enum lu_error checkout_read_take(struct pg *pg, int64_t deadline_ns, struct aren
                                  struct checkout ***ret_checkouts, size_t *ret_count)
 	LU_MUST_CHECK; /* by id; lines in code order */
 void checkout_insert_send(struct pg *pg, struct arena *arena, struct checkout *const *rows, size_t count);
-enum lu_error checkout_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error checkout_insert_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
 void checkout_change_send(struct pg *pg, struct arena *arena, struct checkout *const *rows,
                           size_t count); /* cancelled[] */
 enum lu_error checkout_change_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;

@@ -82,9 +82,9 @@ void idempotency_insert_send(struct pg *pg, struct arena *arena, const struct id
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error idempotency_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error idempotency_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 enum lu_error idempotency_prune(struct pg *pg, size_t limit, int64_t deadline_ns, size_t *ret_count)

@@ -25,7 +25,7 @@ enum lu_error idempotency_read_take(struct pg *pg, int64_t deadline_ns, struct a
 /* In the order given, which is (principal, key bytes): the lock order. 23505 on idempotency_key_is_used_once: another
  * transaction won. */
 void idempotency_insert_send(struct pg *pg, struct arena *arena, const struct idempotency_row *rows, size_t count);
-enum lu_error idempotency_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error idempotency_insert_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
 /* Forgets `detail` of refusals older than 24 h, at most `limit`; returns how many. The row stays. */
 enum lu_error idempotency_prune(struct pg *pg, size_t limit, int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
 

@@ -41,9 +41,9 @@ void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 struct ledger_row ledger_get(const PGresult *r, int i, int column, struct arena *arena)

@@ -6,7 +6,7 @@
 #include "store/pg.h"
 
 void ledger_insert_send(struct pg *pg, struct arena *arena, const struct ledger_entry *entries, size_t count);
-enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error ledger_insert_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
 
 struct ledger_row {
 	struct ledger_entry entry;

@@ -77,8 +77,7 @@ enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t co
 		return error;
 	bool all = strtoull(PQcmdTuples(result), NULL, 10) == count;
 	PQclear(result);
-	return all ? LU_OK
-	           : pg_fail(pg, PG_VIOLATION, "", "a row that was locked did not change: a trigger of somebody's?");
+	return all ? LU_OK : pg_fail(pg, PG_VIOLATION, "", "a row was not written: a trigger of somebody's?");
 }
 
 enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns)

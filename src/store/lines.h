@@ -38,7 +38,7 @@ void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 /* Reads LINES_COLUMNS from `column` on. 0: damaged, by a hand (lines.c). */
 size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, struct line **ret_lines);
 
-/* pg_pipe_take for an UPDATE of `count` rows that are locked: an error unless it changed each. */
+/* pg_pipe_take for an UPDATE of `count` rows that are locked, or an INSERT of so many: an error unless it wrote each. */
 enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
 /* pg_pipe_take for statements whose answer is only "done". */
 enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;

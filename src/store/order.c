@@ -195,7 +195,6 @@ void order_insert_send(struct pg *pg, struct arena *arena, struct order *const *
 	struct gathered g = gather(arena, rows, count);
 	struct pg_params p;
 	pg_params_init(&p, arena);
-	p.rows = count;
 	pg_add_uuids(&p, &g.rows->id, sizeof *g.rows, count);
 	pg_add_int8s(&p, &g.rows->principal_id, sizeof *g.rows, count);
 	pg_add_texts(&p, &g.rows->number, sizeof *g.rows, count);
@@ -207,9 +206,9 @@ void order_insert_send(struct pg *pg, struct arena *arena, struct order *const *
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error order_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error order_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 static int by_id(const void *a, const void *b)

@@ -14,7 +14,7 @@ enum lu_error order_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *
 /* In the order given, which is that of (principal, number bytes). 23505 on orders_number_is_unique: another transaction
  * was first. */
 void order_insert_send(struct pg *pg, struct arena *arena, struct order *const *rows, size_t count);
-enum lu_error order_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error order_insert_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
 /* Version, time and lines of rows that this transaction locked. */
 void order_change_send(struct pg *pg, struct arena *arena, struct order *const *rows, size_t count);
 enum lu_error order_change_take(struct pg *pg, int64_t deadline_ns, size_t count)

@@ -70,7 +70,6 @@ PGconn *pg_conn(struct pg *pg); /* for COPY and the like; NULL when closed */
 struct pg_params {
 	struct arena *arena;
 	int count;
-	size_t rows;  /* how many an INSERT is to write; 0: it is not looked at */
 	bool one_row; /* pg_params_init_rows(), of one: the element of each array goes in place of it … */
 	bool arrays;  /* … but not of those that come now */
 	unsigned types[PG_PARAMS_MAX];

@@ -13,7 +13,6 @@ struct pg_prepared {
 /* One statement in the pipeline and what is still to come for it. */
 struct pg_pipe_item {
 	struct pg_prepared prepared;
-	size_t rows;   /* as in pg_params */
 	bool prepares; /* a Parse of ours goes in front: its answer comes first */
 };
 

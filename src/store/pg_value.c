@@ -32,14 +32,12 @@ void pg_params_init(struct pg_params *params, struct arena *arena)
 {
 	params->arena = arena;
 	params->count = 0;
-	params->rows = 0;
 	params->one_row = params->arrays = false;
 }
 
 void pg_params_init_rows(struct pg_params *params, struct arena *arena, size_t row_count)
 {
 	pg_params_init(params, arena);
-	params->rows = row_count;
 	params->one_row = row_count == 1;
 }
 

@@ -159,6 +159,11 @@ struct hold {
 	struct text caller;
 };
 
+static size_t lines_held(const struct reservation *reservation)
+{
+	return reservation->state == RESERVATION_ACTIVE ? reservation->line_count : 0;
+}
+
 static void insert_holds(struct pg *pg, struct arena *arena, const struct reservation *rows, size_t count)
 {
 	static const struct pg_statement statement = {
@@ -168,11 +173,11 @@ static void insert_holds(struct pg *pg, struct arena *arena, const struct reserv
 	};
 	size_t hold_count = 0;
 	for (size_t i = 0; i < count; i++)
-		hold_count += rows[i].line_count;
+		hold_count += lines_held(&rows[i]);
 	struct hold *holds = ARENA_ARRAY(arena, hold_count + 1, struct hold);
 	hold_count = 0;
 	for (size_t i = 0; i < count; i++)
-		for (size_t n = 0; rows[i].state == RESERVATION_ACTIVE && n < rows[i].line_count; n++)
+		for (size_t n = 0; n < lines_held(&rows[i]); n++)
 			holds[hold_count++] = (struct hold){rows[i].id, rows[i].expires_us, rows[i].lines[n], rows[i].principal_id,
 			                                    rows[i].caller};
 	struct pg_params p;
@@ -194,10 +199,13 @@ void reservation_insert_send(struct pg *pg, struct arena *arena, struct reservat
 	insert_holds(pg, arena, copies, count);
 }
 
-enum lu_error reservation_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error reservation_insert_take(struct pg *pg, int64_t deadline_ns, struct reservation *const *rows, size_t count)
 {
-	enum lu_error error = pg_pipe_take_done(pg, deadline_ns);
-	return error ? error : pg_pipe_take_done(pg, deadline_ns);
+	size_t hold_count = 0;
+	for (size_t i = 0; i < count; i++)
+		hold_count += lines_held(rows[i]);
+	enum lu_error error = pg_pipe_take_changed(pg, deadline_ns, count);
+	return error ? error : pg_pipe_take_changed(pg, deadline_ns, hold_count);
 }
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */

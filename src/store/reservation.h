@@ -20,7 +20,8 @@ enum lu_error reservation_due(struct pg *pg, struct arena *arena, struct locked_
                               int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count) LU_MUST_CHECK;
 void reservation_insert_send(struct pg *pg, struct arena *arena, struct reservation *const *rows,
                              size_t count); /* + holds: 2 results */
-enum lu_error reservation_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
+enum lu_error reservation_insert_take(struct pg *pg, int64_t deadline_ns, struct reservation *const *rows, size_t count)
+	LU_MUST_CHECK;
 /* New state or expiry, and the holds with it. */
 void reservation_change_send(struct pg *pg, struct arena *arena, const struct reservation_change *changes,
                              size_t count);

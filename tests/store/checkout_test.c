@@ -24,7 +24,7 @@ static enum lu_error insert(struct pg *pg, struct checkout *const *rows, size_t 
 {
 	checkout_insert_send(pg, &arena, rows, count);
 	sent(pg);
-	enum lu_error error = checkout_insert_take(pg, SOON), end = pg_pipe_end(pg, SOON);
+	enum lu_error error = checkout_insert_take(pg, SOON, count), end = pg_pipe_end(pg, SOON);
 	return error ? error : end;
 }
 

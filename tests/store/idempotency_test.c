@@ -20,7 +20,7 @@ static enum lu_error insert(struct pg *pg, const struct idempotency_row *rows, s
 {
 	idempotency_insert_send(pg, &arena, rows, count);
 	sent(pg);
-	enum lu_error error = idempotency_insert_take(pg, SOON), end = pg_pipe_end(pg, SOON);
+	enum lu_error error = idempotency_insert_take(pg, SOON, count), end = pg_pipe_end(pg, SOON);
 	return error ? error : end;
 }
 
@@ -91,7 +91,7 @@ static void the_second_waits_for_the_first_and_then_finds_its_answer(void **stat
 			ok(first, pg_commit(first, SOON, &was_sent));
 		else
 			pg_rollback(first, SOON);
-		enum lu_error error = idempotency_insert_take(second, SOON);
+		enum lu_error error = idempotency_insert_take(second, SOON, 1);
 		if (!commits) {
 			ok(second, error);
 			ended(second);

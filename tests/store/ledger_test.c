@@ -17,7 +17,7 @@ static enum lu_error insert(struct pg *pg, const struct ledger_entry *entries, s
 {
 	ledger_insert_send(pg, &arena, entries, count);
 	sent(pg);
-	enum lu_error error = ledger_insert_take(pg, SOON), end = pg_pipe_end(pg, SOON);
+	enum lu_error error = ledger_insert_take(pg, SOON, count), end = pg_pipe_end(pg, SOON);
 	return error ? error : end;
 }
 

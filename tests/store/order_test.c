@@ -39,7 +39,7 @@ static void insert(struct pg *pg, struct order *const *rows, size_t count)
 {
 	order_insert_send(pg, &arena, rows, count);
 	sent(pg);
-	ok(pg, order_insert_take(pg, SOON));
+	ok(pg, order_insert_take(pg, SOON, count));
 	ended(pg);
 }
 
@@ -95,7 +95,7 @@ static void an_order_that_a_trigger_swallows_is_an_error(void **state)
 	order_insert_send(pg, &arena, (struct order *[]){new_order(7, "N-1", 0, &id, 1), new_order(7, "N-2", 0, &id, 1)},
 	                  2);
 	sent(pg);
-	assert_int_equal(order_insert_take(pg, SOON), LU_INTERNAL);
+	assert_int_equal(order_insert_take(pg, SOON, 2), LU_INTERNAL);
 	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
 	ended(pg);
 	pg_free(pg);
@@ -287,7 +287,7 @@ static void a_number_is_made_once_whoever_comes_second_is_told_by_name(void **st
 	insert(pg, rows, 1);
 	order_insert_send(pg, &arena, &rows[1], 1);
 	sent(pg);
-	assert_int_equal(order_insert_take(pg, SOON), LU_INTERNAL);
+	assert_int_equal(order_insert_take(pg, SOON, 1), LU_INTERNAL);
 	assert_int_equal(pg_error(pg)->class, PG_DUPLICATE);
 	assert_string_equal(pg_error(pg)->constraint, "orders_number_is_unique");
 	(void)!pg_pipe_end(pg, SOON);

@@ -52,7 +52,7 @@ static inline void insert_reservations(struct pg *pg, struct reservation *const 
 {
 	reservation_insert_send(pg, &arena, rows, count);
 	sent(pg);
-	ok(pg, reservation_insert_take(pg, SOON));
+	ok(pg, reservation_insert_take(pg, SOON, rows, count));
 	ended(pg);
 }
 
