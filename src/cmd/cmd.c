@@ -135,20 +135,6 @@ static int without_secret(const char *why, const char *url)
 	return (int)size;
 }
 
-/* One, or one for each of several hosts; libpq looks at them only when it connects. */
-static bool are_ports(const char *ports)
-{
-	for (;; ports++) {
-		size_t size = strcspn(ports, ",");
-		int64_t port;
-		if (size && (!text_to_int64((struct text){ports, size}, &port) || port < 1 || port > UINT16_MAX))
-			return false;
-		ports += size;
-		if (!*ports)
-			return true;
-	}
-}
-
 int cmd_check_database_url(const struct manual *manual, const char *url)
 {
 	if (!*url)
@@ -158,9 +144,6 @@ int cmd_check_database_url(const struct manual *manual, const char *url)
 	int code = CMD_GO_ON;
 	if (!parsed)
 		code = refuse_database_url(manual, without_secret(why ? why : "", url), why ? why : "");
-	for (const PQconninfoOption *option = parsed; option && option->keyword; option++)
-		if (option->val && strcmp(option->keyword, "port") == 0 && !are_ports(option->val))
-			code = refuse_database_url(manual, INT_MAX, "a port is a number from 1 to 65535");
 	PQfreemem(why);
 	PQconninfoFree(parsed);
 	char refused[PG_URL_WHY_BYTES];

@@ -203,7 +203,7 @@ static enum lu_error take_writes(struct attempt *a)
 	if (d->answer_count && (error = idempotency_insert_take(pg, deadline, d->answer_count)))
 		a->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
 	if (!error && d->insert_count)
-		error = sku_insert_take(pg, deadline);
+		error = sku_insert_take(pg, deadline, d->insert_count);
 	if (!error && d->changed_count)
 		error = sku_update_take(pg, deadline, d->changed_count);
 	if (!error && d->describe_count)

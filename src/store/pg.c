@@ -43,6 +43,8 @@ static enum pg_class class_of(const char *sqlstate)
 		{"40001", PG_RETRY},      {"40P01", PG_RETRY},     {"55P03", PG_RETRY},
 		{"57014", PG_UNAVAILABLE}, {"53", PG_UNAVAILABLE}, {"23505", PG_DUPLICATE},
 		{"42501", PG_FORBIDDEN},
+		/* Without USAGE of the schema none of its tables is to be seen. */
+		{"42P01", PG_FORBIDDEN},
 		/* The server is going, or has gone, or has become a standby. */
 		{"08", PG_CONNECTION},    {"57P", PG_CONNECTION},  {"25006", PG_CONNECTION}, {"25P03", PG_CONNECTION},
 		/* BEGIN READ WRITE and pg_current_wal_lsn() on a standby; 0A000 also: a prepared plan's table was altered. */

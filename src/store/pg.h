@@ -24,7 +24,7 @@ enum pg_class {
 	PG_CONNECTION, /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity, and whatever is FATAL or PANIC: new connection */
 	PG_UNAVAILABLE, /* 57014, 53*: 503 */
 	PG_DUPLICATE,   /* 23505: constraint tells which */
-	PG_FORBIDDEN,   /* 42501: the role lacks a right that it was given when the schema was made */
+	PG_FORBIDDEN,   /* 42501, 42P01: the role lacks a right that it was given when the schema was made */
 	PG_VIOLATION,   /* 23514 and anything unexpected: a culprit is in the batch */
 	PG_DEADLINE,    /* our own deadline passed; the connection is closed */
 };

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/resolver.h"
+#include "base/text.h"
 #include "store/pg_internal.h"
 
 #define ATTEMPT_GAP_MS 50
@@ -44,6 +45,20 @@ static size_t list_count(const char *list)
 	for (; list && *list; list++)
 		n += *list == ',';
 	return n;
+}
+
+/* One, or one for each of several hosts; libpq looks at them only when it connects. */
+static bool are_ports(const char *ports)
+{
+	for (;; ports++) {
+		size_t size = strcspn(ports, ",");
+		int64_t port;
+		if (size && (!text_to_int64((struct text){ports, size}, &port) || port < 1 || port > UINT16_MAX))
+			return false;
+		ports += size;
+		if (!*ports)
+			return true;
+	}
 }
 
 struct hosts {
@@ -76,6 +91,11 @@ static bool hosts_read(const char *url, struct hosts *ret_hosts, char why[PG_URL
 			hosts.port = o->val;
 			hosts.port_default = o->compiled;
 		}
+	}
+	if (hosts.port && !are_ports(hosts.port)) {
+		snprintf(why, PG_URL_WHY_BYTES, "a port is a number from 1 to 65535");
+		PQconninfoFree(hosts.options);
+		return false;
 	}
 	hosts.count = list_count(hosts.hostaddr ? hosts.hostaddr : hosts.host);
 	*ret_hosts = hosts;

@@ -112,9 +112,9 @@ void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count); /* the entries in the ledger, one for each row that was made */
 }
 
 void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *const *puts, const int64_t *sku_ids,

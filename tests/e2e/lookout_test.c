@@ -163,6 +163,12 @@ static void a_right_that_is_lost_is_named_and_what_needs_it_is_503(void **state)
 	assert_int_equal(sell(key, code), 201);
 	wait_ready("database_reachable", true, "has lost", false);
 	expect_status("ok");
+	/* Of the schema: its tables are not forbidden then, there are none. */
+	quiet_sql(&shop, "REVOKE USAGE ON SCHEMA lastunit FROM lastunit_service");
+	assert_int_equal(sell(key, code), 503);
+	assert_string_equal(code, "database_unavailable");
+	quiet_sql(&shop, "GRANT USAGE ON SCHEMA lastunit TO lastunit_service");
+	assert_int_equal(sell(key, code), 201);
 	kill(serve.pid, SIGTERM);
 	command_wait(&serve);
 	assert_int_equal(serve.exit_code, 0);

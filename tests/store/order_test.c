@@ -84,7 +84,6 @@ static void an_order_is_read_back_as_it_was_written(void **state)
 	pg_free(pg);
 }
 
-/* Lines of different lengths, and none, in one statement: each row must get its own. */
 static void an_order_that_a_trigger_swallows_is_an_error(void **state)
 {
 	struct pg *pg = session();
@@ -127,6 +126,7 @@ static void an_order_whose_lines_are_damaged_is_an_error(void **state)
 	pg_free(pg);
 }
 
+/* Lines of different lengths, and none, in one statement: each row must get its own. */
 static void many_are_changed_at_once_and_each_gets_its_lines(void **state)
 {
 	struct pg *pg = session();

@@ -394,7 +394,7 @@ static void a_statement_that_cannot_be_prepared_is_tried_again(void **state)
 	struct pg *pg = owner_session();
 	PGresult *r;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(pg_query(pg, &unknown_table, NULL, SOON, &r), LU_INTERNAL);
+		assert_int_equal(pg_query(pg, &unknown_table, NULL, SOON, &r), LU_DATABASE_UNAVAILABLE);
 		assert_string_equal(pg_error(pg)->sqlstate, "42P01");
 		query_one(pg);
 	}
@@ -630,6 +630,7 @@ static void errors_are_told_apart(void **state)
 		{"53200", PG_UNAVAILABLE, LU_OVERLOADED},
 		{"23505", PG_DUPLICATE, LU_INTERNAL},
 		{"42501", PG_FORBIDDEN, LU_DATABASE_UNAVAILABLE},
+		{"42P01", PG_FORBIDDEN, LU_DATABASE_UNAVAILABLE},
 		{"23514", PG_VIOLATION, LU_INTERNAL},
 		{"XX000", PG_VIOLATION, LU_INTERNAL},
 		{"22003", PG_VIOLATION, LU_INTERNAL},

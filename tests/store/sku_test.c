@@ -352,7 +352,7 @@ static enum lu_error insert(struct pg *pg, const struct sku_insert *inserts, siz
 {
 	sku_insert_send(pg, &arena, inserts, count);
 	sent(pg);
-	enum lu_error error = sku_insert_take(pg, SOON), end = pg_pipe_end(pg, SOON);
+	enum lu_error error = sku_insert_take(pg, SOON, count), end = pg_pipe_end(pg, SOON);
 	return error ? error : end;
 }
 
@@ -405,6 +405,19 @@ static void new_skus_come_with_their_names_and_their_first_entry(void **state)
 	assert_string_equal(pg_error(pg)->constraint, "sku_code_is_unique");
 	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.sku"), 3);
 	ok(pg, insert(pg, NULL, 0));
+	pg_free(pg);
+}
+
+static void a_sku_that_a_trigger_swallows_is_an_error(void **state)
+{
+	struct pg *pg = session();
+	ask("CREATE FUNCTION public.swallow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$;"
+	    "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.sku FOR EACH ROW WHEN (NEW.code = 'A')"
+	    " EXECUTE FUNCTION public.swallow()");
+	struct sku_insert inserts[] = {{put(TEXT("A"), NULL, NULL, 0), {1, 1, 0, 0, true}},
+	                               {put(TEXT("B"), NULL, NULL, 0), {1, 1, 0, 0, true}}};
+	assert_int_equal(insert(pg, inserts, 2), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
 	pg_free(pg);
 }
 
@@ -496,6 +509,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
 	STORE_TEST(the_database_refuses_codes_that_nobody_could_name),
 	STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
+	STORE_TEST(a_sku_that_a_trigger_swallows_is_an_error),
 	STORE_TEST(only_what_is_given_is_described_anew),
 	STORE_TEST(pages_follow_the_byte_order_of_codes),
 	STORE_TEST(figures_are_read_in_the_order_asked),
