@@ -106,6 +106,7 @@ seconds=2 many_run >/dev/null; seconds=3 many_run >/dev/null
 
 for round in $(seq "$rounds"); do
 	printf 'round %s of %s\n' "$round" "$rounds" >&2
+	sql -c 'CHECKPOINT' # the WAL files of the round before are free
 	measure a_pgbench pgbench_run "$work/hot.sql"
 	measure a_lastunit checkouts "$url" "$key" 1
 	for n in 1 10 64; do clients=$n measure "a_cte_$n" pgbench_run "$work/cte.sql"; done
