@@ -74,7 +74,7 @@ static void read_serve_output(struct dev *dev)
 	}
 }
 
-static void dev_serve_startr(struct dev *dev, struct dev_server *server)
+static void start_server(struct dev *dev, struct dev_server *server)
 {
 	char name[32];
 	snprintf(name, sizeof name, "%s.log", server->name);
@@ -152,7 +152,7 @@ static void pump(struct dev *dev, int timeout_ms)
 static int bring_up(struct dev *dev, int which, bool (*ready)(const struct dev *dev))
 {
 	struct dev_server *server = &dev->servers[which];
-	dev_serve_startr(dev, server);
+	start_server(dev, server);
 	int64_t deadline_ns = deadline_in_ms(START_MS);
 	while (server->pid && !dev->stop_requests && deadline_left_ms(deadline_ns)) {
 		if (ready(dev))
@@ -333,7 +333,7 @@ static void supervise(struct dev *dev)
 				continue;
 			if (!deadline_left_ms(server->start_at_ns)) {
 				fprintf(stderr, "lastunit dev: %s has ended; starting it again\n", server->name);
-				dev_serve_startr(dev, server);
+				start_server(dev, server);
 				if (!server->pid)
 					plan_start(server);
 			}
