@@ -25,7 +25,7 @@
 #define LU_HOLD_LIFE_SECONDS_MAX (7 * 86400)
 #define LU_BATCH_OPERATIONS_MAX 256
 #define LU_BATCH_LINES_MAX 2000
-#define LU_CELLS_MAX 2000 /* keys of one call of a Redis script */
+#define LU_CELLS_MAX 2000 /* keys of one call to Redis */
 
 /* A counted string: never assumed to end in NUL, never copied by looking for one. Borrowed unless said otherwise. */
 struct text {

@@ -23,8 +23,8 @@ static inline int64_t deadline_in_ms(int64_t ms)
 int deadline_left_ms(int64_t deadline_ns);
 /* Fills 25 bytes with "2026-11-29T13:45:00.123Z" and a NUL. */
 void clock_format(int64_t unix_us, char out[25]);
-/* Initialises a condition variable on CLOCK_MONOTONIC; clock_wait waits until signalled or the BOOTTIME deadline.
- * False when the deadline has passed. */
+/* Initialises a condition variable on CLOCK_MONOTONIC; clock_cond_wait waits until signalled or the BOOTTIME deadline:
+ * false when that has passed. */
 void clock_cond_init(pthread_cond_t *cond);
 bool clock_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline_ns);
 void clock_sleep_until(int64_t deadline_ns);

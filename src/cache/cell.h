@@ -29,9 +29,9 @@ struct cell {
 };
 
 /* Decodes one cell. A V whose sku is not `sku` (a hash of keys gone wrong, a foreign writer) is CELL_FOREIGN, as is
- * whatever does not parse to the last byte. raw NULL: absent. */
+ * whatever does not parse to the last byte. `present` false: there is none, CELL_ABSENT. */
 struct cell cell_decode(struct text raw, bool present, struct text sku);
-/* "V|…", "F|ticket", "I|token|version" in the arena. */
+/* "V|…" and "F|ticket", in the arena; markers are written by the script `intend`. */
 struct text cell_value(struct arena *arena, const struct figures *figures, struct text sku);
 struct text cell_ticket(struct arena *arena, const char *ticket);
 

@@ -394,7 +394,7 @@ int cmd_import(int argc, char **argv)
 	         "SKUs; beyond that, and if empty, all instances read PostgreSQL for about a second instead, unless all "
 	         "SKUs are new"},
 		{.name = "redis_timeout_ms",
-	     .help = "limit of one call of a Redis script; past it they read PostgreSQL, as above"},
+	     .help = "limit of one call to Redis; past it they read PostgreSQL, as above"},
 		{.name = "cell_ttl_s", .help = "time to live of what is written there: as the service's"},
 		{"profile", CONFIG_STRING, "", 0, 60, "",
 	     "a foreign file known by name: online-retail (the UCI data set of orders: its SKUs and their descriptions, with nothing on hand)",
