@@ -19,6 +19,13 @@ struct config {
 #undef X
 };
 
+/* The greatest value of each: CONFIG_MAX_lease_ms. */
+enum {
+#define X(type, name, default_, min, max, unit, help) CONFIG_MAX_##name = max,
+#include "base/config.def"
+#undef X
+};
+
 enum config_type { CONFIG_STRING, CONFIG_INT, CONFIG_BOOL };
 
 /* A flag of one subcommand, e.g. {"clients", CONFIG_INT, "32", 1, 10000, "", "how many at once", &clients}.

@@ -13,14 +13,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "inventory/epoch.h"
 #include "store/epoch.h"
 #include "store/key.h"
 #include "store/principal.h"
 
 #define CALL_MS 10000
-#define DRIFT_PERMILLE 10 /* rho: clocks drift by less than 1 % */
 #define MARGIN_MS 50
-#define LEASE_MS_MAX 10000 /* as in config.def */
 #define GRACE_S_MAX (7 * 86400)
 
 static const struct manual manual = {
@@ -84,8 +83,8 @@ static void wait_until_everywhere(struct key_command *command)
 	/* L as the epoch has it: no instance believes its keys for longer. */
 	struct epoch_row row;
 	enum lu_error error = epoch_lease_read(command->pg, &command->arena, deadline_in_ms(CALL_MS), &row);
-	int64_t lease_ms = error ? LEASE_MS_MAX : row.lease_ms;
-	clock_sleep_until(deadline_in_ms(lease_ms + lease_ms * DRIFT_PERMILLE / 1000 + 1 + MARGIN_MS));
+	int64_t lease_ms = error ? CONFIG_MAX_lease_ms : row.lease_ms;
+	clock_sleep_until(deadline_in_ms(MARGIN_MS) + epoch_drifted_ns(lease_ms * NS_PER_MS));
 }
 
 static enum lu_error list(struct key_command *command, struct key_row **ret_rows, size_t *ret_count)

@@ -241,7 +241,7 @@ static enum lu_error read_more_objects(struct attempt *a, struct first_round *ro
 	return error ? error : end;
 }
 
-static enum lu_error decode_answers(struct attempt *a, struct first_round *round)
+static void decode_answers(struct attempt *a, struct first_round *round)
 {
 	a->input.answers = ARENA_ARRAY(a->arena, round->key_count, struct stored_answer);
 	for (size_t i = 0; i < round->key_count; i++) {
@@ -258,13 +258,14 @@ static enum lu_error decode_answers(struct attempt *a, struct first_round *round
 		if (error)
 			answer->verdict = (struct verdict){.error = error, .replayed = true};
 	}
-	return LU_OK;
 }
 
 enum lu_error attempt_read_objects(struct attempt *a, struct first_round *round)
 {
 	enum lu_error error = read_more_objects(a, round);
-	return error ? error : decode_answers(a, round);
+	if (!error)
+		decode_answers(a, round);
+	return error;
 }
 
 /* --- who came meanwhile ------------------------------------------------------------------------------------------------- */

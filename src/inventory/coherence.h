@@ -9,15 +9,16 @@
 #ifndef INVENTORY_COHERENCE_H
 #define INVENTORY_COHERENCE_H
 
+#include "base/id.h"
 #include "cache/cell.h"
 
 /* One attempt's markers. */
 struct coherence {
 	struct redis *redis; /* NULL: this service has no Redis; every call fails */
 	struct text namespace;
-	char token[23];        /* new for each attempt */
-	size_t chunks_pending; /* calls sent whose replies were not taken */
-	size_t count;          /* SKUs of the pending calls */
+	char token[TOKEN_BYTES + 1]; /* new for each attempt */
+	size_t chunks_pending;       /* calls sent whose replies were not taken */
+	size_t count;                /* SKUs of the pending calls */
 };
 
 void coherence_init(struct coherence *coherence, struct redis *redis, struct text namespace);

@@ -26,15 +26,14 @@
 #define LOOK_FAILED_MS 20
 #define RELAY_LATE_MS 2000 /* the relay asks ten times a second; a pass of its may take so long */
 
-/* L(1+rho) */
-static int64_t drifted(int64_t ns)
+int64_t epoch_drifted_ns(int64_t lease_ns)
 {
-	return ns + ns * DRIFT_PERCENT / 100 + NS_PER_MS;
+	return lease_ns + lease_ns * DRIFT_PERCENT / 100 + NS_PER_MS;
 }
 
 int64_t epoch_lease_wait_ns(const struct epoch *e)
 {
-	return drifted(e->row_lease_ns);
+	return epoch_drifted_ns(e->row_lease_ns);
 }
 
 /* --- what others ask ---------------------------------------------------------------------------------------------- */
@@ -388,7 +387,7 @@ enum lu_error epoch_close_by_hand(struct pg *pg, int64_t deadline_ns)
 	if (!error && row.state != EPOCH_CLOSED) {
 		error = epoch_close(pg, row.namespace, deadline_ns, &moved);
 		if (!error) {
-			clock_sleep_until(clock_boottime_ns() + drifted(row.lease_ms * NS_PER_MS));
+			clock_sleep_until(clock_boottime_ns() + epoch_drifted_ns(row.lease_ms * NS_PER_MS));
 			error = epoch_closed(pg, row.namespace, deadline_ns, &moved);
 		}
 	}

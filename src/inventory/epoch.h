@@ -47,6 +47,8 @@ void epoch_report(struct epoch *epoch, const char *namespace, const char *reason
 enum lu_error epoch_wait_closed(struct epoch *epoch, const char *namespace, const char *reason, int64_t deadline_ns)
 	LU_MUST_CHECK;
 
+/* L(1+rho), rounded up: how long a lease of L may last by a clock that drifts from ours. */
+int64_t epoch_drifted_ns(int64_t lease_ns);
 /* For commands that run beside the service: closes the epoch that stands in the row, waiting L(1+rho) in between, on a
  * connection of their own. LU_OK too when it was closed already. */
 enum lu_error epoch_close_by_hand(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;

@@ -96,17 +96,14 @@ static void tell_of_redis(struct lookout *l, bool reachable)
 {
 	if (reachable == !l->redis_told_away)
 		return;
-	char place[300];
-	if (l->address->unix_socket)
-		snprintf(place, sizeof place, "%s", l->address->host);
-	else
-		snprintf(place, sizeof place, "%s:%d", l->address->host, l->address->port);
+	char place[REDIS_PLACE_BYTES];
+	const char *redis = log_quote(text_of(redis_address_place(l->address, place)));
 	l->redis_told_away = !reachable;
 	if (reachable)
-		log_event(LOG_INFO, "redis_back redis=%s", log_quote(text_of(place)));
+		log_event(LOG_INFO, "redis_back redis=%s", redis);
 	else
 		log_event(LOG_WARN, "redis_unreachable error=%s redis=%s", log_quote(text_of(redis_error(l->connection))),
-		          log_quote(text_of(place)));
+		          redis);
 }
 
 static void look_at_redis(struct lookout *l)
