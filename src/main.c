@@ -5,6 +5,7 @@
  *   include/lastunit/     the words: types.h, operation.h, errors.def; decide.h is the decision as a function
  *   src/cmd/              the subcommands. serve.c shows how everything below is put together, in forty lines
  *   src/api/              HTTP under /v1: one table of routes, handlers that make operations of requests
+ *   src/channels/         the clients that come with it: agents, the bot, phone and voice, feeds, webhooks, the pages
  *   src/http/             an HTTP/1.1 server on event loops; knows nothing of stock
  *   src/inventory/        the heart. batch.c is the write path: lock, read inside the lock, decide, write, release;
  *                         decide.c the decision; read.c and loader.c the read path; epoch.c says when a hit may be
@@ -16,7 +17,9 @@
  *   sql/                  the schema, in migrations; demo.csv, the gift shop of `lastunit dev`
  *   tests/                unit, store, cache, inventory, e2e, spec, sim, lint …; the README says what each kind proves
  *
- * Includes point downwards only: cmd -> api -> {http, inventory} -> {store, cache} -> base. A lint sees to it.
+ * Includes point downwards only: cmd -> {api, channels} -> {http, inventory} -> {store, cache} -> base. A lint sees to it.
+ * api and channels are one layer in two rooms, and include each other: the table of routes has the channels' handlers, a
+ * channel calls and renders as the API does. http and inventory do not, nor do store and cache.
  */
 #include <fcntl.h>
 #include <stdio.h>

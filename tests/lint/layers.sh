@@ -1,10 +1,11 @@
 #!/bin/sh
 # Layers: an #include may only point to the same room or downwards.
 #
-#   cmd -> api, channels -> http, inventory -> store, cache -> base        (include/lastunit is seen by all)
+#   cmd -> {api, channels} -> {http, inventory} -> {store, cache} -> base        (include/lastunit is seen by all)
 #
 # http and inventory do not see each other, nor do store and cache: what spans those two is the protocol, which lives
-# in inventory, in one place. api and channels may: both are edges. decide.c includes no library. usage: layers.sh [ROOT]
+# in inventory, in one place. api and channels do, they are one layer in two rooms: the table of routes has the channels'
+# handlers, a channel calls and renders as the API does. decide.c includes no library. usage: layers.sh [ROOT]
 set -eu
 cd "${1:-.}"
 bad=0
