@@ -262,7 +262,7 @@ FUZZERS ?= $(patsubst tests/fuzz/%_fuzz.c,%,$(sort $(wildcard tests/fuzz/*_fuzz.
 fuzz-run: $(FUZZERS:%=$(BUILD)/tests/fuzz/%_fuzz)
 	@FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) sh tests/fuzz/run.sh $^
 
-lint:              ## layers, tables, invariants, format
+lint:              ## layers, tables, invariants, width, format
 	@sh tests/lint/run.sh
 
 format:            ## rewrite the sources in the house style

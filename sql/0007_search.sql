@@ -1,8 +1,8 @@
 -- Products by what people call them, in any of their titles and names, inflected or mistyped.
 --
--- sku_text.words holds the stems; search_word every stem there is, so that a mistyped word is compared with a vocabulary and not
--- with a million titles. Twins in search_word do no harm, and without a unique index nobody ever waits for another's
--- words: an import of a whole catalogue holds no sale of a single title up.
+-- sku_text.words holds the stems; search_word every stem there is, so that a mistyped word is compared with a vocabulary
+-- and not with a million titles. Twins in search_word do no harm, and without a unique index nobody ever waits for
+-- another's words: an import of a whole catalogue holds no sale of a single title up.
 
 CREATE EXTENSION IF NOT EXISTS pg_trgm WITH SCHEMA lastunit;
 CREATE EXTENSION IF NOT EXISTS fuzzystrmatch WITH SCHEMA lastunit;

@@ -30,7 +30,7 @@
 #define RETRY_REFUSED_MS 10000
 #define RETRY_SPREAD 2 /* times as long at most, so that those who left together do not come back together */
 
-/* --- a stream's life ------------------------------------------------------------------------------------------------- */
+/* --- a stream's life ---------------------------------------------------------------------------------------------- */
 
 static int64_t spread(int64_t ms)
 {
@@ -116,7 +116,7 @@ void stream_put(struct stream *stream, struct buffer *out, struct text sku, bool
 	metric_add(METRIC_EVENTS, 1);
 }
 
-/* --- the follower ---------------------------------------------------------------------------------------------------- */
+/* --- the follower ------------------------------------------------------------------------------------------------- */
 
 static void begin(struct stream *stream)
 {
@@ -184,7 +184,7 @@ static size_t on_news(struct follower_tap *tap, const struct follower_news *news
 	return events->told;
 }
 
-/* --- the tick -------------------------------------------------------------------------------------------------------- */
+/* --- the tick ----------------------------------------------------------------------------------------------------- */
 
 static void tend(struct stream *stream, int64_t now_ns)
 {
@@ -229,7 +229,7 @@ static void on_pace(evutil_socket_t fd, short what, void *context)
 	all_next_turn(context);
 }
 
-/* --- the route ------------------------------------------------------------------------------------------------------- */
+/* --- the route ---------------------------------------------------------------------------------------------------- */
 
 /* The SKUs of the query, checked. False: a problem was replied. */
 static bool take_skus(struct request *request, size_t *ret_count)
@@ -286,7 +286,7 @@ void event_stream(struct request *request)
 		begin(stream);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------ */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct events *events_new(const struct config *config, struct inventory *inventory, struct server_loop *server_loop,
                           struct reader *reader)

@@ -102,7 +102,7 @@ struct events *events_new(const struct config *config, struct inventory *invento
                           struct reader *reader);
 void events_free(struct events *events);
 
-/* --- shared by events.c, events_named.c and events_all.c ------------------------------------------------------------- */
+/* --- shared by events.c, events_named.c and events_all.c ---------------------------------------------------------- */
 
 /* Opens the answer; the state is set. False: it has ended already, and the stream with it. */
 bool stream_open(struct stream *stream) LU_MUST_CHECK;

@@ -34,7 +34,7 @@ struct replay {
 	bool more;
 };
 
-/* --- rendering ------------------------------------------------------------------------------------------------------- */
+/* --- rendering ---------------------------------------------------------------------------------------------------- */
 
 /* Puts the changes into events->batch, each one's end into events->ends. */
 static void render(struct stream *stream, const struct feed_change *changes, size_t count)
@@ -68,7 +68,7 @@ static bool send_from(struct stream *stream, const struct feed_change *changes, 
 	return true;
 }
 
-/* --- replaying ------------------------------------------------------------------------------------------------------- */
+/* --- replaying ---------------------------------------------------------------------------------------------------- */
 
 static void replay_free(struct replay *replay)
 {
@@ -179,7 +179,7 @@ void all_wait(struct events *events)
 	}
 }
 
-/* --- the life of a stream -------------------------------------------------------------------------------------------- */
+/* --- the life of a stream ----------------------------------------------------------------------------------------- */
 
 /* Its client knows something of another PostgreSQL, and must forget it. */
 static void send_reset(struct stream *stream)

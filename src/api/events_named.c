@@ -17,7 +17,7 @@ struct looking {
 	struct lookup_item items[];
 };
 
-/* --- watches --------------------------------------------------------------------------------------------------------- */
+/* --- watches ------------------------------------------------------------------------------------------------------ */
 
 static struct watch_list *list_of(struct events *events, struct text sku)
 {
@@ -95,7 +95,7 @@ void named_forget(struct stream *stream)
 			stream->subscriptions[i].watch->figures = (struct figures){0};
 }
 
-/* --- the beginning and the end --------------------------------------------------------------------------------------- */
+/* --- the beginning and the end ------------------------------------------------------------------------------------ */
 
 /* A SKU named twice is followed once: its second subscription stays empty. */
 static void subscribe(struct stream *stream, struct subscription *subscription, struct text sku)
@@ -168,7 +168,7 @@ void named_end(struct stream *stream)
 	}
 }
 
-/* --- sending --------------------------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------------------------------ */
 
 void named_flush(struct stream *stream)
 {

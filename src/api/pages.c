@@ -48,7 +48,7 @@ static void add_prose(struct buffer *out, const char *prose)
 	markup_add(out, text_of(prose));
 }
 
-/* --- problems ------------------------------------------------------------------------------------------------------- */
+/* --- problems ----------------------------------------------------------------------------------------------------- */
 
 /* What a client wants to know before it tries again: a word for the index (and the README's table, which a lint
  * compares), and the sentence behind it. */
@@ -128,7 +128,7 @@ void problem_page_get(struct request *request)
 	page_reply(request, out);
 }
 
-/* --- routes ---------------------------------------------------------------------------------------------------------- */
+/* --- routes ------------------------------------------------------------------------------------------------------- */
 
 static const char *method_name(unsigned method)
 {

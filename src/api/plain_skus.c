@@ -1,4 +1,5 @@
-/* One pass over the bytes. What it takes, jansson and body_skus() take too, with the same codes (tests/fuzz/body_fuzz.c). */
+/* One pass over the bytes. What it takes, jansson and body_skus() take too, with the same codes
+ * (tests/fuzz/body_fuzz.c). */
 #include "api/plain_skus.h"
 
 #include <string.h>

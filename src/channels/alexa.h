@@ -10,7 +10,7 @@
 void alexa_verify(struct request *request,
                   void (*on_checked)(struct request *request, enum lu_error error, const char *why));
 
-/* --- its parts, for tests --------------------------------------------------------------------------------------------- */
+/* --- its parts, for tests ----------------------------------------------------------------------------------------- */
 /* https, s3.amazonaws.com, port 443 or none, a normalised path below /echo.api/. */
 bool alexa_url_allowed(struct text url);
 /* The chain in PEM, leaf first: valid now, for echo-api.amazon.com, up to a root of `roots` (NULL: the system's). On

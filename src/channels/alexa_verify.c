@@ -1,7 +1,8 @@
 /* The proof that a request is Amazon's: a certificate at an address of Amazon's, and a signature over the body by its key.
  *
- * Happy path: the chain's address is one we have fetched in the last day: its key is at hand. Otherwise a thread fetches it, at
- * most FETCHES_MAX at a time, and posts it back to the loop, where the chain is checked and its key kept.
+ * Happy path: the chain's address is one we have fetched in the last day: its key is at hand. Otherwise a
+ * thread fetches it, at most FETCHES_MAX at a time, and posts it back to the loop, where the chain is
+ * checked and its key kept.
  * Failure modes: an address that is not Amazon's, a chain that does not lead to a root, a name that is not
  * echo-api.amazon.com, a time outside its validity, a signature that does not fit: LU_FORBIDDEN. A chain that cannot be
  * fetched in 3 s, or too many at once: LU_OVERLOADED, and Alexa asks again.

@@ -3,10 +3,11 @@
  *	GET /feeds/google.tsv          id, availability                        (a supplemental feed of product data)
  *	GET /feeds/local.csv?store=X   store_code, id, availability, quantity  (local inventory)
  *
- * Happy path: where the change feed stands makes the ETag, so that a catalogue in which nothing moved is a 304 that reads no
- * row; otherwise the rows, page by page in short statements, into one body with its length: a feed that was cut short
- * must never look whole. The ETag is taken first, so it is never newer than what it stands for. While any transaction is
- * under way that holds the change feed back, its place stands still though figures move: then there is no ETag and no 304.
+ * Happy path: where the change feed stands makes the ETag, so that a catalogue in which nothing moved is a 304 that
+ * reads no row; otherwise the rows, page by page in short statements, into one body with its length: a feed that was
+ * cut short must never look whole. The ETag is taken first, so it is never newer than what it stands for. While any
+ * transaction is under way that holds the change feed back, its place stands still though figures move: then there
+ * is no ETag and no 304.
  * Failure modes: more than FEEDS_MAX at once, or one that cannot be read in time, are 503; nothing is sent of them.
  */
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* Names: a direct-mapped table under one mutex, held for as long as a copy of one product takes. Failure modes: none; what is
- * not here is asked for. */
+/* Names: a direct-mapped table under one mutex, held for as long as a copy of one product takes. Failure modes: none;
+ * what is not here is asked for. */
 #include "channels/names.h"
 
 #include <pthread.h>

@@ -12,8 +12,8 @@
 /* Host must be the host of --public-url or, where that is not given, a loopback name if this service listens on a loopback
  * address, anything otherwise. Origin, if there is one, must be that host. False: 403 was replied. */
 bool origin_check(struct request *request) LU_MUST_CHECK;
-/* Whether the page that asks is this service's own, in a browser on this machine: the service listens on a loopback address,
- * Host is one, Origin is exactly `http://` and this Host, and nobody stands in between. Without Origin: no. */
+/* Whether the page that asks is this service's own, in a browser on this machine: the service listens on a loopback
+ * address, Host is one, Origin is exactly `http://` and this Host, and nobody stands in between. Without Origin: no. */
 bool origin_is_own_page(const struct request *request) LU_MUST_CHECK;
 /* The rules, for tests. Texts of size 0: not given; `host` is the field's value, `origin` too. */
 bool origin_allowed(struct text public_url, struct text listen, struct text host, struct text origin);

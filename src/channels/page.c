@@ -25,7 +25,7 @@
 #define ETAG_BYTES 16
 #define BREAK_MS 1000
 
-/* --- files ------------------------------------------------------------------------------------------------------------ */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *ending, *type;
@@ -106,7 +106,7 @@ void page_file_get(struct request *request)
 		problem_reply(request, LU_NOT_FOUND, (struct text){0});
 }
 
-/* --- on the developer's own machine ----------------------------------------------------------------------------------- */
+/* --- on the developer's own machine ------------------------------------------------------------------------------- */
 
 bool page_is_own(struct request *request)
 {

@@ -1,4 +1,5 @@
-/* A product's page: `GET /shop/{sku}`, for whoever sells without a site of his own, and as an example for those who have one.
+/* A product's page: `GET /shop/{sku}`, for whoever sells without a site of his own, and as an example
+ * for those who have one.
  *
  * Happy path: the product from the primary, rendered with its figures as of now, and as JSON-LD for search engines; with
  * --shop-key the page goes on from there by itself, over /v1/events. The ETag is that of its bytes.
@@ -37,7 +38,7 @@ static const struct words {
                           "Такого товара нет."},
 };
 
-/* --- escapes ---------------------------------------------------------------------------------------------------------- */
+/* --- escapes ------------------------------------------------------------------------------------------------------ */
 
 /* JSON inside a script element: a `<` can only stand in a string, and there it may not begin `</script` or `<!--`. */
 static void put_json_in_script(struct buffer *out, struct text json)
@@ -59,7 +60,7 @@ static void put_percent(struct buffer *out, struct text text)
 			buffer_add_format(out, "%%%02X", (unsigned char)text.data[i]);
 }
 
-/* --- parts ------------------------------------------------------------------------------------------------------------ */
+/* --- parts -------------------------------------------------------------------------------------------------------- */
 
 static const struct figures *figures_of(const struct shop_page *page)
 {
@@ -198,7 +199,7 @@ static void render(struct buffer *out, const struct shop_page *page)
 	buffer_add_string(out, "</main>\n</body>\n</html>\n");
 }
 
-/* --- the route -------------------------------------------------------------------------------------------------------- */
+/* --- the route ---------------------------------------------------------------------------------------------------- */
 
 static void on_found(struct turn *turn)
 {

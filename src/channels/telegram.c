@@ -48,7 +48,7 @@ struct telegram {
 	struct product product; /* of the press */
 };
 
-/* --- replies: one call of the Bot API, in the body -------------------------------------------------------------------- */
+/* --- replies: one call of the Bot API, in the body ---------------------------------------------------------------- */
 
 static struct json_writer reply_open(struct telegram *telegram, const char *method)
 {
@@ -211,7 +211,7 @@ static struct text title_of(const struct telegram *telegram, const struct produc
 	return excerpt(arena, title, TITLE_UNITS_MAX);
 }
 
-/* --- what is left ----------------------------------------------------------------------------------------------------- */
+/* --- what is left ------------------------------------------------------------------------------------------------- */
 
 static enum phrase say_availability(const struct telegram *telegram, const struct product *product, struct buffer *text)
 {
@@ -291,7 +291,7 @@ static void on_searched(struct turn *turn)
 		reply_products(telegram, turn->products, turn->product_count);
 }
 
-/* --- presses ---------------------------------------------------------------------------------------------------------- */
+/* --- presses ------------------------------------------------------------------------------------------------------ */
 
 /* How things stand, and one button to look again. */
 static void reply_state(struct telegram *telegram, struct text text)
@@ -367,7 +367,7 @@ static void on_product(struct turn *turn)
 		         arena_printf(turn->arena, "telegram:%lld", (long long)telegram->user_id), on_dealt);
 }
 
-/* --- updates ---------------------------------------------------------------------------------------------------------- */
+/* --- updates ------------------------------------------------------------------------------------------------------ */
 
 static int64_t integer_at(const json_t *object, const char *key)
 {

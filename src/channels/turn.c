@@ -1,5 +1,5 @@
-/* Turns. Failure modes: what is refused at once comes to on_done like everything else, but from inside the call, and so does a
- * name that is known. A channel may therefore do nothing behind it. */
+/* Turns. Failure modes: what is refused at once comes to on_done like everything else, but from inside the call, and so
+ * does a name that is known. A channel may therefore do nothing behind it. */
 #include "channels/turn.h"
 
 #include "api/render.h"

@@ -1,7 +1,7 @@
 /* The phone: `POST /channels/twilio`, called by Twilio with what a caller said or keyed in, answered in TwiML.
  *
- * Happy path: the signature over our public address and the form's fields, one turn of the conversation, its sentence inside a
- * Gather whose action carries what may be answered next.
+ * Happy path: the signature over our public address and the form's fields, one turn of the conversation, its sentence
+ * inside a Gather whose action carries what may be answered next.
  * Failure modes: a signature that is not of our token is 403; everything else is spoken. The same turn again has the same
  * address, so the same offer, so the same hold. Nobody speaks: the question again, and at the third time goodbye; what is
  * held ends by itself. How often it was silent in a row is in the address, too.

@@ -1,6 +1,6 @@
-/* Conversations. Happy path: hear → search → "3 pieces available. Shall I hold one?" → yes → hold → "Shall I buy it?" → yes →
- * bought. Failure modes: every refusal is a sentence and a question that goes on; what is no answer leaves the question open;
- * a state that nobody wrote is a search. */
+/* Conversations. Happy path: hear → search → "3 pieces available. Shall I hold one?" → yes → hold → "Shall I buy it?" →
+ * yes → bought. Failure modes: every refusal is a sentence and a question that goes on; what is no answer leaves the
+ * question open; a state that nobody wrote is a search. */
 #include "channels/voice.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ void voice_init(struct voice *voice, struct request *request, enum language lang
 	turn_init(&voice->turn, request);
 }
 
-/* --- saying ----------------------------------------------------------------------------------------------------------- */
+/* --- saying ------------------------------------------------------------------------------------------------------- */
 
 static struct text sentence(struct voice *voice, enum phrase phrase, const struct phrase_words *words)
 {
@@ -160,7 +160,7 @@ void voice_wonder(struct voice *voice)
 	ask_again(voice, sentence(voice, PHRASE_NOT_UNDERSTOOD, NULL));
 }
 
-/* --- looking ---------------------------------------------------------------------------------------------------------- */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 static void tell(struct voice *voice, const struct product *product)
 {
@@ -238,7 +238,7 @@ static void on_found(struct turn *turn)
 	ask_which(voice, title, other);
 }
 
-/* --- holding and buying ----------------------------------------------------------------------------------------------- */
+/* --- holding and buying ------------------------------------------------------------------------------------------- */
 
 static void on_dealt(struct turn *turn)
 {
@@ -304,7 +304,7 @@ void voice_refuse(struct voice *voice)
 		say(voice, TEXT(""), PHRASE_ASK_ELSE);
 }
 
-/* --- hearing ---------------------------------------------------------------------------------------------------------- */
+/* --- hearing ------------------------------------------------------------------------------------------------------ */
 
 void voice_look_for(struct voice *voice, struct text code, struct text words)
 {

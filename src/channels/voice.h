@@ -1,10 +1,11 @@
 /* A conversation by voice: one engine for every wire that hears and speaks.
  *
- * What a caller may answer next is the *state*: up to two presses (press.h), the one for "yes" or "the first" and the one for
- * "no" or "the second". The wire carries it to the next turn (Alexa in its session, Twilio in the address it calls), so the
- * service keeps nothing, and a turn that is sent again does the same again: a hold's key is the offer in its press.
- * A question stays open until it is answered or another product is found: whatever else is said, or nothing, it is asked
- * again with the same state. Codes are never spoken. When two products match, one question is asked. Thread: the loop's.
+ * What a caller may answer next is the *state*: up to two presses (press.h), the one for "yes" or "the first" and the
+ * one for "no" or "the second". The wire carries it to the next turn (Alexa in its session, Twilio in the address it
+ * calls), so the service keeps nothing, and a turn that is sent again does the same again: a hold's key is the offer
+ * in its press. A question stays open until it is answered or another product is found: whatever else is said, or
+ * nothing, it is asked again with the same state. Codes are never spoken. When two products match, one question is
+ * asked. Thread: the loop's.
  */
 #ifndef CHANNELS_VOICE_H
 #define CHANNELS_VOICE_H

@@ -43,7 +43,7 @@ struct webhooks {
 	int64_t feed_xid;                    /* where the feed stood when it was last asked */
 };
 
-/* --- the list -------------------------------------------------------------------------------------------------------- */
+/* --- the list ----------------------------------------------------------------------------------------------------- */
 
 static void drop_target(struct webhooks *w, struct target *target)
 {
@@ -116,7 +116,7 @@ static enum lu_error reload(struct webhooks *w, int64_t deadline_ns)
 	return LU_OK;
 }
 
-/* --- what became of a message ---------------------------------------------------------------------------------------- */
+/* --- what became of a message ------------------------------------------------------------------------------------- */
 
 static void say(struct target *target, const char *event, const char *error)
 {
@@ -203,7 +203,7 @@ static enum lu_error finish(struct webhooks *w, struct target *target, enum outc
 	return postpone(w, target, error, retry_after_s, deadline_ns);
 }
 
-/* --- taking turns ---------------------------------------------------------------------------------------------------- */
+/* --- taking turns ------------------------------------------------------------------------------------------------- */
 
 /* The next message of this webhook is on its way, if there is one and it is time. */
 static enum lu_error tend(struct webhooks *w, struct target *target, int64_t now_ns)
@@ -297,7 +297,7 @@ static void *webhooks_main(void *context)
 	return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------ */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct webhooks *webhooks_start(const struct config *config)
 {

@@ -43,7 +43,7 @@ struct target {
 	int64_t sent_ns;
 };
 
-/* --- webhook_page.c ---------------------------------------------------------------------------------------------------- */
+/* --- webhook_page.c ----------------------------------------------------------------------------------------------- */
 
 struct target *target_new(void);
 void target_free(struct target *target);
@@ -61,7 +61,7 @@ void target_next(struct target *target, bool taken);
 /* Writes its place and what was noted. Not `urgent`: unless that would only move the place, and it was moved lately. */
 enum lu_error target_write(struct target *target, struct pg *pg, bool urgent, int64_t deadline_ns) LU_MUST_CHECK;
 
-/* --- webhook_send.c ---------------------------------------------------------------------------------------------------- */
+/* --- webhook_send.c ----------------------------------------------------------------------------------------------- */
 
 enum outcome { OUTCOME_TAKEN, OUTCOME_GONE, OUTCOME_REFUSED, OUTCOME_AWAY };
 

@@ -114,8 +114,8 @@ static int refuse_database_url(const struct manual *manual, int size, const char
 	return cmd_fail(manual, EXIT_USAGE, "--database-url: %.*s: write postgresql://user@host/db", size, why);
 }
 
-/* libpq quotes the URL in some of its sentences, or the piece of it that it cannot read, which may be the password: then all
- * but the signs it misses ("=") is left out. */
+/* libpq quotes the URL in some of its sentences, or the piece of it that it cannot read, which may be the password:
+ * then all but the signs it misses ("=") is left out. */
 static int without_secret(const char *why, const char *url)
 {
 	size_t size = strcspn(why, "\n");

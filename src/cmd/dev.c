@@ -54,7 +54,7 @@ struct dev {
 	bool serve_failed;
 };
 
-/* --- events --------------------------------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 /* `serve` prints one line that matters: "ready http://ADDRESS". */
 static void read_serve_output(struct dev *dev)
@@ -184,7 +184,7 @@ static bool serve_ready(const struct dev *dev)
 	return *dev->env.url;
 }
 
-/* --- before anything is started ------------------------------------------------------------------------------------- */
+/* --- before anything is started ----------------------------------------------------------------------------------- */
 
 /* libpq fills what a URL leaves open from these. */
 static void forget_postgres_environment(void)
@@ -249,7 +249,7 @@ static int prepare(struct dev *dev)
 	return EXIT_OK;
 }
 
-/* --- a life --------------------------------------------------------------------------------------------------------- */
+/* --- a life ------------------------------------------------------------------------------------------------------- */
 
 static int make_cluster(struct dev *dev)
 {

@@ -2,8 +2,8 @@
  *
  * Happy path: resolve or make DIR, see that the unprivileged user reaches it, lock it, make the sockets' directory.
  * Failure modes: another supervisor holds the lock (refused, with its pid); one that was killed has children that are
- * still ending (waited for); DIR is somebody else's or cannot be reached (refused); a sockets' directory that is not what we
- * left is not trusted: a new one is made.
+ * still ending (waited for); DIR is somebody else's or cannot be reached (refused); a sockets' directory that is not
+ * what we left is not trusted: a new one is made.
  */
 #include "cmd/dev_home.h"
 

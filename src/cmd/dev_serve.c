@@ -75,8 +75,8 @@ static void serve_channels(const struct dev_env *env)
 	}
 }
 
-/* What the page / acts with: a key for each channel, and what proves that a webhook's call is genuine. `serve` gives it to a
- * page of its own on this machine, and to nobody else (channels/page.c). */
+/* What the page / acts with: a key for each channel, and what proves that a webhook's call is genuine. `serve` gives it
+ * to a page of its own on this machine, and to nobody else (channels/page.c). */
 static void serve_page(const struct dev_env *env)
 {
 	static const enum channel channels[] = {CHANNEL_ADMIN, CHANNEL_WEB,         CHANNEL_TELEGRAM, CHANNEL_AGENT,

@@ -103,7 +103,7 @@ struct run {
 	struct import_report report;
 };
 
-/* --- before the database ------------------------------------------------------------------------------------------- */
+/* --- before the database ------------------------------------------------------------------------------------------ */
 
 static bool separator_read(const char *text, char *ret_separator)
 {
@@ -163,7 +163,7 @@ static int prepare(struct run *run)
 	return CMD_GO_ON;
 }
 
-/* --- the rows ---------------------------------------------------------------------------------------------------------- */
+/* --- the rows ----------------------------------------------------------------------------------------------------- */
 
 static void refusal_add(struct run *run, int64_t line, struct text sku, const char *code, const char *why)
 {
@@ -172,7 +172,8 @@ static void refusal_add(struct run *run, int64_t line, struct text sku, const ch
 		run->refusals = reallocarray(run->refusals, run->refusal_room, sizeof *run->refusals);
 		CHECK(run->refusals);
 	}
-	/* A sentence that quotes foreign bytes may have been cut within a character; what is no SKU may be anything, a megabyte included. */
+	/* A sentence that quotes foreign bytes may have been cut within a character; what is no SKU may be anything, a
+	 * megabyte included. */
 	struct text shown = text_is_utf8(sku) && sku.size <= LU_SKU_BYTES_MAX ? arena_text(&run->arena, sku) : TEXT("");
 	run->refusals[run->refusal_count++] = (struct import_refusal){line, shown, code,
 	                                                              arena_text(&run->arena,
@@ -263,7 +264,7 @@ static enum lu_error stage(struct run *run, struct pg *pg, bool *ret_readable)
 	return import_stage_end(&run->stage, keep);
 }
 
-/* --- one connection after the other -------------------------------------------------------------------------------------- */
+/* --- one connection after the other ------------------------------------------------------------------------------- */
 
 static enum lu_error failed(struct run *run, enum lu_error error, const char *why)
 {
@@ -393,8 +394,7 @@ int cmd_import(int argc, char **argv)
 	         "the service's Redis, redis://… or unix:///… as for serve: what the file changes is brought up to date there, up to 2000 "
 	         "SKUs; beyond that, and if empty, all instances read PostgreSQL for about a second instead, unless all "
 	         "SKUs are new"},
-		{.name = "redis_timeout_ms",
-	     .help = "limit of one call to Redis; past it they read PostgreSQL, as above"},
+		{.name = "redis_timeout_ms", .help = "limit of one call to Redis; past it they read PostgreSQL, as above"},
 		{.name = "cell_ttl_s", .help = "time to live of what is written there: as the service's"},
 		{"profile", CONFIG_STRING, "", 0, 60, "",
 	     "a foreign file known by name: online-retail (the UCI data set of orders: its SKUs and their descriptions, with nothing on hand)",

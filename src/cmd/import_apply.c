@@ -33,7 +33,7 @@ enum lu_error import_fail(struct import *in, enum lu_error error)
 	return error;
 }
 
-/* --- the cache ------------------------------------------------------------------------------------------------------- */
+/* --- the cache ---------------------------------------------------------------------------------------------------- */
 
 static enum lu_error close_epoch(struct import *in)
 {
@@ -47,7 +47,7 @@ static int64_t redis_deadline(const struct import *in)
 	return deadline_in_ms(in->options->config->redis_timeout_ms);
 }
 
-/* --- the steps ----------------------------------------------------------------------------------------------------- */
+/* --- the steps ---------------------------------------------------------------------------------------------------- */
 
 static enum lu_error begin(struct import *in, struct epoch_row *ret_epoch)
 {

@@ -4,7 +4,7 @@
  * the service: epoch, SKUs by id, new SKUs by code, idempotency key. A row that sets or changes figures is one ledger
  * entry, `create` for the first row of a SKU that is new, `import` otherwise; titles alone are none.
  *
- * The cache, as DESIGN's protocol has it for every writer:
+ * The cache, as the protocol has it for every writer (lua/README.md):
  *   only new SKUs              no cell can hold them; nothing to do
  *   up to IMPORT_OPEN_MAX      intend before COMMIT, publish after it, in the open namespace
  *   more, or no Redis given,   the epoch is closed first (L of no cached answers for the whole file, not per row); a

@@ -1,6 +1,6 @@
-/* What import_apply.c (the transaction and its cache), import_stock.c (the rows against the stock) and import_key.c (whether
- * it was done before) share; nobody else includes it. Everything here runs on the connection's thread, inside the
- * transaction unless it says otherwise; an error is LU_OK or what the statement failed with.
+/* What import_apply.c (the transaction and its cache), import_stock.c (the rows against the stock) and import_key.c
+ * (whether it was done before) share; nobody else includes it. Everything here runs on the connection's thread, inside
+ * the transaction unless it says otherwise; an error is LU_OK or what the statement failed with.
  */
 #ifndef CMD_IMPORT_INTERNAL_H
 #define CMD_IMPORT_INTERNAL_H

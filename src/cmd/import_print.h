@@ -1,5 +1,5 @@
-/* How an import ended, told: in sentences, as JSON, and row by row. The summary goes to stdout, refusals and why nothing was
- * imported to stderr. Everything is borrowed. Thread: the connection's.
+/* How an import ended, told: in sentences, as JSON, and row by row. The summary goes to stdout, refusals and why
+ * nothing was imported to stderr. Everything is borrowed. Thread: the connection's.
  */
 #ifndef CMD_IMPORT_PRINT_H
 #define CMD_IMPORT_PRINT_H

@@ -184,7 +184,8 @@ static void time_format(int64_t at_us, char out[25])
 	out[strlen("2026-11-29 14:32:05")] = '\0';
 }
 
-/* As wide as it must be, for a terminal that is. Only a key that may merely read has origins: they stand behind its scope. */
+/* As wide as it must be, for a terminal that is. Only a key that may merely read has origins: they
+ * stand behind its scope. */
 static void print_list(const struct key_row *rows, size_t count)
 {
 	int width = (int)strlen("principal"), revoked_width = (int)strlen("revoked (UTC)");
@@ -323,7 +324,7 @@ static int run_revoke(struct key_command *command)
 	return EXIT_OK;
 }
 
-/* --- settings ------------------------------------------------------------------------------------------------------- */
+/* --- settings ----------------------------------------------------------------------------------------------------- */
 
 static void put_cap(struct json_writer *w, const char *name, int64_t cap)
 {

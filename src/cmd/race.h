@@ -40,7 +40,7 @@ struct race_options {
 	bool caches;   /* false: neither caches nor drift */
 };
 
-/* --- the place ------------------------------------------------------------------------------------------------------ */
+/* --- the place ---------------------------------------------------------------------------------------------------- */
 
 /* A schema of a random name in the user's database; a comment on it says who made it, so that one of a dead run is
  * recognised. Everything that is not lastunit's own lies in it. */
@@ -62,7 +62,7 @@ struct race_service {
 	char database_url[2000]; /* own: its owner's */
 };
 
-/* --- the exact timeline --------------------------------------------------------------------------------------------- */
+/* --- the exact timeline ------------------------------------------------------------------------------------------- */
 
 #define RACE_STEPS 6 /* 0, 40, 180, 220, 310 and 350 ms: look, look, decide and write, the same, end, end */
 
@@ -82,7 +82,7 @@ struct race_timeline {
 	bool must_hold, holds; /* holds: nothing oversold, nothing lost, no deadlock */
 };
 
-/* --- the sweep ------------------------------------------------------------------------------------------------------ */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 /* One strategy × workload × number of buyers. */
 struct race_result {
@@ -100,7 +100,7 @@ struct race_result {
 	bool correct;          /* oversold == lost == 0; for `unordered` also deadlocks == 0 */
 };
 
-/* --- caches and drift ------------------------------------------------------------------------------------------------- */
+/* --- caches and drift --------------------------------------------------------------------------------------------- */
 
 #define RACE_CACHE_STEPS_MAX 8
 
@@ -148,7 +148,7 @@ struct race_drift {
 	int64_t unsold; /* at the end, under holds that nobody will ever end */
 };
 
-/* --- the whole ------------------------------------------------------------------------------------------------------- */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 struct race {
 	struct race_options options;

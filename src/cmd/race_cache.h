@@ -53,7 +53,7 @@ uint64_t cache_random(struct cache_client *client, uint64_t bound);
 /* Waits for up to `ms`, at random, if the client pauses. */
 void cache_pause(struct cache_client *client, int64_t ms_max);
 
-/* --- steps; false: client->why says what failed -------------------------------------------------------------------------- */
+/* --- steps; false: client->why says what failed ------------------------------------------------------------------- */
 
 /* The SKU's row with its units, and a copy of it in each copy. */
 bool cache_stock_put(struct cache_client *client);
@@ -84,7 +84,7 @@ bool cache_service_tidy(struct cache_client *client);
 /* False, and client->why: it failed. */
 bool cache_fails(struct cache_client *client, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* --- kinds ----------------------------------------------------------------------------------------------------------------- */
+/* --- kinds -------------------------------------------------------------------------------------------------------- */
 
 /* The clients of an interleaving. */
 struct cache_show {
@@ -109,7 +109,7 @@ struct cache_kind {
 #define CACHE_KINDS 6
 extern const struct cache_kind cache_kinds[CACHE_KINDS];
 
-/* --- the judge of a load ----------------------------------------------------------------------------------------------- */
+/* --- the judge of a load ------------------------------------------------------------------------------------------ */
 
 #define CACHE_VERSIONS_MAX (1 << 17)
 

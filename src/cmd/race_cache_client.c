@@ -68,7 +68,7 @@ void cache_pause(struct cache_client *client, int64_t ms_max)
 		clock_sleep_until(clock_boottime_ns() + (int64_t)cache_random(client, (uint64_t)(ms_max * NS_PER_MS)));
 }
 
-/* --- PostgreSQL ------------------------------------------------------------------------------------------------------------ */
+/* --- PostgreSQL --------------------------------------------------------------------------------------------------- */
 
 static bool query(struct cache_client *client, const struct pg_statement *statement, const int64_t *numbers,
                   size_t count, PGresult **ret_result)
@@ -159,7 +159,7 @@ bool cache_copy_look(struct cache_client *client, int copy, struct cache_figure 
 	       (found || cache_fails(client, "the copy of %s has gone", client->bench->sku));
 }
 
-/* --- Redis ------------------------------------------------------------------------------------------------------------------- */
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
 
 static bool call(struct cache_client *client, int argc, const struct text *argv, redisReply **ret_reply)
 {
@@ -246,7 +246,7 @@ bool cache_counter_take(struct cache_client *client, int channel, bool *ret_sold
 	return query(client, &sale, &(int64_t){channel}, 1, &result);
 }
 
-/* --- the service ------------------------------------------------------------------------------------------------------------- */
+/* --- the service -------------------------------------------------------------------------------------------------- */
 
 /* As a client does: told to come again, it comes again. */
 static bool ask(struct cache_client *client, const char *method, const char *path, const char *body,

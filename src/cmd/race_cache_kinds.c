@@ -38,7 +38,7 @@ static bool tell_look(struct cache_show *show, const char *who, int64_t left)
 	            (long long)left);
 }
 
-/* --- cache-aside, which all but the last two are ------------------------------------------------------------------------- */
+/* --- cache-aside, which all but the last two are ------------------------------------------------------------------ */
 
 static bool aside_look(struct cache_client *client, int64_t ttl_ms, struct cache_figure *ret_figure)
 {
@@ -130,7 +130,7 @@ static bool show_after(struct cache_show *show)
 	return look_without_ttl(show->bot, &figure) && tell_look(show, "bot", figure.left);
 }
 
-/* --- copies ---------------------------------------------------------------------------------------------------------------- */
+/* --- copies ------------------------------------------------------------------------------------------------------- */
 
 /* A balancer sends each read to one of them. */
 static bool look_at_a_copy(struct cache_client *client, struct cache_figure *ret_figure)
@@ -157,7 +157,7 @@ static bool show_copies(struct cache_show *show)
 	            figure.left > 0 ? ", the past is back" : "");
 }
 
-/* --- a counter per channel --------------------------------------------------------------------------------------------------- */
+/* --- a counter per channel ---------------------------------------------------------------------------------------- */
 
 static bool put_counters(struct cache_client *client)
 {
@@ -201,7 +201,7 @@ static bool show_counters(struct cache_show *show)
 	return tell(show, "bot", sold, sold ? "sells it, too: 2 sold of 1" : "is refused");
 }
 
-/* --- ours ---------------------------------------------------------------------------------------------------------------------- */
+/* --- ours --------------------------------------------------------------------------------------------------------- */
 
 static bool sell_by_service(struct cache_client *client, bool *ret_sold, int64_t *ret_version)
 {

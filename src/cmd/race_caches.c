@@ -40,7 +40,7 @@ struct load_client {
 	struct histogram took_us;
 };
 
-/* --- the judge --------------------------------------------------------------------------------------------------------------- */
+/* --- the judge ---------------------------------------------------------------------------------------------------- */
 
 static void raise_to(atomic_int_least64_t *to, int64_t value)
 {
@@ -77,7 +77,7 @@ struct cache_judgement cache_judge(struct cache_history *history, struct cache_b
 	return judgement;
 }
 
-/* --- the load ---------------------------------------------------------------------------------------------------------------- */
+/* --- the load ----------------------------------------------------------------------------------------------------- */
 
 static bool goes_on(struct load *load)
 {
@@ -198,7 +198,7 @@ static bool load_run(const struct cache_kind *kind, struct cache_client *clients
 	return good;
 }
 
-/* --- the part ---------------------------------------------------------------------------------------------------------------- */
+/* --- the part ----------------------------------------------------------------------------------------------------- */
 
 static void name_sku(struct cache_bench *bench, const struct cache_kind *kind, const char *what, int64_t units)
 {

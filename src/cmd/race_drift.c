@@ -1,9 +1,9 @@
 /* An hour of a shop in which three of ten buyers put the last step off for ever: holds without a TTL beside holds with one.
  *
- * Happy path: 600 buyers, one every six seconds of the shop's own clock, want one of 300 units each. A buyer holds a unit if
- * there is one, then pays within five minutes or is never seen again. The statements are real, the clock is a parameter of
- * theirs: the hour takes a second, and the same seed plays the same hour for both. Every minute the row is read and the
- * holds whose buyer has gone are counted.
+ * Happy path: 600 buyers, one every six seconds of the shop's own clock, want one of 300 units each. A buyer holds a
+ * unit if there is one, then pays within five minutes or is never seen again. The statements are real, the clock is a
+ * parameter of theirs: the hour takes a second, and the same seed plays the same hour for both. Every minute the row is
+ * read and the holds whose buyer has gone are counted.
  * Failure modes: a database that is gone ends the part, with the reason.
  */
 #include "base/clock.h"

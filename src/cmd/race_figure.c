@@ -76,7 +76,7 @@ enum plot_kind race_kind(const char *strategy, bool correct)
 	return !correct ? PLOT_WRONG : strcmp(strategy, "lastunit") == 0 ? PLOT_OURS : PLOT_RIGHT;
 }
 
-/* --- the sweep --------------------------------------------------------------------------------------------------------------- */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 void race_figure_sales(struct buffer *out, const struct race *race, const struct plot_frame *frame,
                        const char *workload, int buyers)
@@ -130,7 +130,7 @@ void race_figure_oversold(struct buffer *out, const struct race *race, const str
 	plot_bars(out, frame, bars, count, 0);
 }
 
-/* --- the timeline ------------------------------------------------------------------------------------------------------------ */
+/* --- the timeline ------------------------------------------------------------------------------------------------- */
 
 /* Until the other's last step: what he waited for is then decided. */
 static int64_t wait_ends(const struct race_timeline *timeline, size_t step)
@@ -167,7 +167,7 @@ void race_figure_timeline(struct buffer *out, const struct race_timeline *timeli
 	plot_lanes(out, frame, &lanes);
 }
 
-/* --- caches and holds -------------------------------------------------------------------------------------------------------- */
+/* --- caches and holds --------------------------------------------------------------------------------------------- */
 
 void race_figure_caches(struct buffer *out, const struct race *race, const struct plot_frame *frame)
 {
@@ -215,7 +215,7 @@ void race_figure_drift(struct buffer *out, const struct race_drift *drift, const
 	free(left);
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static bool write_file(const char *directory, const char *name, const struct buffer *content, char why[512])
 {

@@ -1,8 +1,8 @@
 /* Files of a race, whole or not at all.
  *
  * Happy path: a file beside it under a name of our own, all of it, rename().
- * Failure modes: what cannot be written is a sentence, and the file beside it is removed. A directory that takes no new files,
- * but has one that may be written: it is overwritten where it is.
+ * Failure modes: what cannot be written is a sentence, and the file beside it is removed. A directory that takes no new
+ * files, but has one that may be written: it is overwritten where it is.
  */
 #include "cmd/race_file.h"
 

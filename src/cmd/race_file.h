@@ -9,8 +9,8 @@
 
 /* Could it be written? Opens and creates nothing: minutes may pass until there is something to write. */
 bool race_file_check(const char *path, char why[512]) __attribute__((warn_unused_result));
-/* A new file takes the place of a regular one, with its mode; whatever else has the name (a FIFO, a device) is written to. A
- * FIFO that nobody reads is a failure, not a wait. */
+/* A new file takes the place of a regular one, with its mode; whatever else has the name (a FIFO, a device) is written
+ * to. A FIFO that nobody reads is a failure, not a wait. */
 bool race_file_write(const char *path, struct text content, char why[512]) __attribute__((warn_unused_result));
 
 #endif

@@ -30,7 +30,7 @@ void html_format(struct buffer *out, const char *format, ...)
 	html_text(out, text);
 }
 
-/* --- tables ------------------------------------------------------------------------------------------------------------------ */
+/* --- tables ------------------------------------------------------------------------------------------------------- */
 
 void html_table_open(struct buffer *out, const char *caption, const char *const *heads)
 {
@@ -85,7 +85,7 @@ void html_verdict(struct buffer *out, bool good, const char *sentence)
 	buffer_add_string(out, "</p>\n");
 }
 
-/* --- what was found ---------------------------------------------------------------------------------------------------------- */
+/* --- what was found ----------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 4, 5))) static void add_figure(struct buffer *out, const char *style, const char *figure,
                                                              const char *format, ...)
@@ -175,7 +175,7 @@ static void add_found(struct buffer *out, const struct race *race)
 	buffer_add_string(out, "</ul>\n");
 }
 
-/* --- the frame --------------------------------------------------------------------------------------------------------------- */
+/* --- the frame ---------------------------------------------------------------------------------------------------- */
 
 static void add_head(struct buffer *out, const struct race *race)
 {

@@ -20,7 +20,7 @@ void html_table_close(struct buffer *out);
 /* In words, with a sign before them: the colour is not needed. */
 void html_verdict(struct buffer *out, bool good, const char *sentence);
 
-/* --- parts (race_html_parts.c, race_html_sweep.c); each adds nothing if it was not raced -------------------------------- */
+/* --- parts (race_html_parts.c, race_html_sweep.c); each adds nothing if it was not raced -------------------------- */
 void race_html_timelines(struct buffer *out, const struct race *race);
 void race_html_sweep(struct buffer *out, const struct race *race);
 void race_html_caches(struct buffer *out, const struct race *race);

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "cmd/race_html.h"
 
-/* --- the timeline ------------------------------------------------------------------------------------------------------------ */
+/* --- the timeline ------------------------------------------------------------------------------------------------- */
 
 static void add_timeline_card(struct buffer *out, const struct race_timeline *timeline)
 {
@@ -77,7 +77,7 @@ void race_html_timelines(struct buffer *out, const struct race *race)
 	buffer_add_string(out, "</section>\n");
 }
 
-/* --- caches ------------------------------------------------------------------------------------------------------------------ */
+/* --- caches ------------------------------------------------------------------------------------------------------- */
 
 static void add_cache_card(struct buffer *out, const struct race_cache *cache)
 {
@@ -161,7 +161,7 @@ void race_html_caches(struct buffer *out, const struct race *race)
 	buffer_add_string(out, "</section>\n");
 }
 
-/* --- holds ------------------------------------------------------------------------------------------------------------------- */
+/* --- holds -------------------------------------------------------------------------------------------------------- */
 
 #define TABLE_EVERY_S 600
 

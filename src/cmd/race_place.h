@@ -10,10 +10,11 @@
 #include "cmd/race_judge.h"
 #include "cmd/race_strategy.h"
 
-/* --- race_scratch.c ------------------------------------------------------------------------------------------------ */
+/* --- race_scratch.c ----------------------------------------------------------------------------------------------- */
 /* Connects, names what dead runs have left, creates the schema. False with race->why. */
 bool race_scratch_open(struct race *race) LU_MUST_CHECK;
-/* Drops it; accepts one that was never opened. What cannot be dropped is said on stderr, with the statement that does it. */
+/* Drops it; accepts one that was never opened. What cannot be dropped is said on stderr, with the
+ * statement that does it. */
 void race_scratch_close(struct race *race);
 /* For what is dropped: a session that was lost, known or not, is had anew, and the statement tried once more. False:
  * pg_error(race->scratch.owner); if it is connected, the server has refused. */
@@ -26,7 +27,7 @@ bool race_scratch_look(struct race *race, int64_t skus, struct race_item *items)
 /* How many rows of `sale` each customer has; `items` has `customers`. */
 bool race_scratch_look_customers(struct race *race, int64_t customers, struct race_item *items) LU_MUST_CHECK;
 
-/* --- race_service.c ------------------------------------------------------------------------------------------------ */
+/* --- race_service.c ----------------------------------------------------------------------------------------------- */
 /* The service at --url, or one of our own. That ours cannot be had is no failure, unless nothing else was asked for:
  * race->service.why_not says why. */
 bool race_service_open(struct race *race) LU_MUST_CHECK;
@@ -35,7 +36,7 @@ void race_service_close(struct race *race);
 /* It was asked for, and if it is ours there is a service. */
 bool race_takes_part(const struct race *race, const struct race_strategy *strategy);
 
-/* --- race_shop.c: what is bought over HTTP --------------------------------------------------------------------------- */
+/* --- race_shop.c: what is bought over HTTP ------------------------------------------------------------------------ */
 /* One SKU of the service as it stands; version 0: it is not there. */
 struct race_shop_row {
 	int64_t on_hand, version;

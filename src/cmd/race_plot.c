@@ -108,7 +108,7 @@ static void add_name(struct buffer *out, double y, const char *name, enum plot_k
 	add_text(out, NAME_END, y, kind == PLOT_OURS ? "end ours-name" : "end", name);
 }
 
-/* --- bars -------------------------------------------------------------------------------------------------------------------- */
+/* --- bars --------------------------------------------------------------------------------------------------------- */
 
 void plot_bars(struct buffer *out, const struct plot_frame *frame, const struct plot_bar *bars, size_t count,
                double scale_max)
@@ -140,7 +140,7 @@ void plot_bars(struct buffer *out, const struct plot_frame *frame, const struct 
 	plot_close(out);
 }
 
-/* --- ranges ------------------------------------------------------------------------------------------------------------------- */
+/* --- ranges ------------------------------------------------------------------------------------------------------- */
 
 struct scale {
 	int from, to; /* powers of ten, in ms */
@@ -211,7 +211,7 @@ void plot_ranges(struct buffer *out, const struct plot_frame *frame, const struc
 	plot_close(out);
 }
 
-/* --- the gap between two lines ------------------------------------------------------------------------------------------------ */
+/* --- the gap between two lines ------------------------------------------------------------------------------------ */
 
 #define GAP_LEFT 40
 #define GAP_RIGHT (PLOT_WIDTH - 14)
@@ -284,7 +284,7 @@ void plot_gap(struct buffer *out, const struct plot_frame *frame, const struct p
 	plot_close(out);
 }
 
-/* --- two lanes ----------------------------------------------------------------------------------------------------------------- */
+/* --- two lanes ---------------------------------------------------------------------------------------------------- */
 
 #define LANES_LEFT 78
 #define LANES_RIGHT (PLOT_WIDTH - 18)

@@ -30,7 +30,7 @@ enum plot_kind {
 	PLOT_WRONG, /* one that breaks it */
 };
 
-/* --- how much: one bar each, from 0 ----------------------------------------------------------------------------------- */
+/* --- how much: one bar each, from 0 ------------------------------------------------------------------------------- */
 struct plot_bar {
 	const char *name;
 	double value;     /* >= 0 */
@@ -41,7 +41,7 @@ struct plot_bar {
 void plot_bars(struct buffer *out, const struct plot_frame *frame, const struct plot_bar *bars, size_t count,
                double scale_max);
 
-/* --- from where to where: a dot and a tick on a scale of tens, in milliseconds ----------------------------------------- */
+/* --- from where to where: a dot and a tick on a scale of tens, in milliseconds ------------------------------------ */
 struct plot_range {
 	const char *name;
 	double low_ms, high_ms; /* p50 and p99; 0 < low <= high, or both 0: nothing was measured */
@@ -49,7 +49,7 @@ struct plot_range {
 };
 void plot_ranges(struct buffer *out, const struct plot_frame *frame, const struct plot_range *ranges, size_t count);
 
-/* --- over time: what is there, and what of it is for sale; the gap between them is hatched ------------------------------ */
+/* --- over time: what is there, and what of it is for sale; the gap between them is hatched ------------------------ */
 struct plot_gap {
 	const char *upper_name, *lower_name, *gap_name; /* gap_name "": the gap is not a fault */
 	const char *x_name;                             /* "buyers so far" */
@@ -59,7 +59,7 @@ struct plot_gap {
 };
 void plot_gap(struct buffer *out, const struct plot_frame *frame, const struct plot_gap *gap);
 
-/* --- two buyers: a lane each; a span is what lasted, a numbered point what happened ------------------------------------- */
+/* --- two buyers: a lane each; a span is what lasted, a numbered point what happened ------------------------------- */
 struct plot_span {
 	size_t lane;
 	int64_t from_ms, to_ms;

@@ -1,4 +1,5 @@
-/* A race on a terminal: the place, the timeline, a table per workload, who is cheapest, the caches, the holds, the verdict. */
+/* A race on a terminal: the place, the timeline, a table per workload, who is cheapest, the caches, the
+ * holds, the verdict. */
 #include <string.h>
 
 #include "base/text.h"
@@ -21,7 +22,7 @@ static void print_place(const struct race *race, FILE *out)
 		fprintf(out, "left by a race that was killed: %s\n", race->scratch.leftovers);
 }
 
-/* --- the timeline --------------------------------------------------------------------------------------------------------- */
+/* --- the timeline ------------------------------------------------------------------------------------------------- */
 
 /* "RIGHT", "oversold 1, lost 1": what a timeline has come to. */
 static void print_end(const struct race_timeline *t, FILE *out)
@@ -49,7 +50,7 @@ static void print_timelines(const struct race *race, FILE *out)
 	}
 }
 
-/* --- the sweep ------------------------------------------------------------------------------------------------------------ */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 /* A control that did nothing wrong was alone, or had luck: it is never "right". */
 static const char *verdict_of(const struct race_result *r)
@@ -118,7 +119,7 @@ static void print_cheapest(const struct race *race, FILE *out)
 			out);
 }
 
-/* --- caches and holds ------------------------------------------------------------------------------------------------------ */
+/* --- caches and holds --------------------------------------------------------------------------------------------- */
 
 static void print_cache(const struct race_cache *c, FILE *out)
 {

@@ -2,7 +2,8 @@
  *
  * Happy path of one point: the tables anew; a session or an HTTP connection for each buyer; all begin at once and buy
  * until the time is over. When one of them is told that a SKU is sold out, all go on to its next generation, as a page that
- * says so would make them: last units are fought for all the time, and sold-out ones are not asked for again; then three witnesses are heard (race_judge.h).
+ * says so would make them: last units are fought for all the time, and sold-out ones are not asked for again; then
+ * three witnesses are heard (race_judge.h).
  * Failure modes: a buyer who meets what no strategy retries ends the sweep with its words; a signal ends it between two
  * carts.
  */
@@ -81,7 +82,7 @@ static uint64_t draw(struct buyer *buyer, uint64_t bound)
 	return (buyer->random * UINT64_C(2685821657736338717) >> 33) % bound;
 }
 
-/* --- one cart ----------------------------------------------------------------------------------------------------------- */
+/* --- one cart ----------------------------------------------------------------------------------------------------- */
 
 static enum race_outcome attempt_sql(struct buyer *buyer, const struct race_cart *cart, unsigned *ret_short)
 {
@@ -154,7 +155,7 @@ static enum race_outcome buy(struct buyer *buyer, const struct race_cart *cart, 
 	}
 }
 
-/* --- one buyer ---------------------------------------------------------------------------------------------------------- */
+/* --- one buyer ---------------------------------------------------------------------------------------------------- */
 
 /* False: everything there is has been sold. */
 static bool fill_cart(struct buyer *buyer, struct race_cart *ret_cart)
@@ -238,7 +239,7 @@ static void *shop(void *context)
 	return NULL;
 }
 
-/* --- one point of the sweep --------------------------------------------------------------------------------------------- */
+/* --- one point of the sweep --------------------------------------------------------------------------------------- */
 
 static void run_buyers(struct point *point, struct buyer *buyers)
 {
@@ -372,7 +373,7 @@ static bool run_point(struct race *race, const struct race_strategy *strategy, c
 	return done;
 }
 
-/* --- the sweep ------------------------------------------------------------------------------------------------------------ */
+/* --- the sweep ---------------------------------------------------------------------------------------------------- */
 
 static bool run_level(struct race *race, const struct race_workload *workload, int buyers)
 {

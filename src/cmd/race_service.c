@@ -42,7 +42,7 @@ extern char **environ;
 static const struct pg_statement has_role = {"race_has_role", "SELECT to_regrole('lastunit_service') IS NOT NULL"};
 static const struct pg_statement namespace_of = {"race_namespace", "SELECT namespace FROM cache_epoch"};
 
-/* --- the scratch database --------------------------------------------------------------------------------------------- */
+/* --- the scratch database ----------------------------------------------------------------------------------------- */
 
 /* `url` with another database: every option by itself, quoted. */
 static bool url_of_database(const char *url, const char *database, char *out, size_t room)
@@ -156,7 +156,7 @@ static bool create_database(struct race *race)
 	return done;
 }
 
-/* --- the child -------------------------------------------------------------------------------------------------------- */
+/* --- the child ---------------------------------------------------------------------------------------------------- */
 
 /* Its options are in its environment, where passwords do not show in `ps`; what was meant for us is not for it. The
  * options of ours that came from there have been copied. */
@@ -304,7 +304,7 @@ static void drop_cells(struct race *race)
 	pg_free(pg);
 }
 
-/* --- both -------------------------------------------------------------------------------------------------------------- */
+/* --- both --------------------------------------------------------------------------------------------------------- */
 
 static bool knock(struct race *race)
 {

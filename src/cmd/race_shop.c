@@ -1,7 +1,7 @@
 /* The SKUs of the service that is raced against, and a cart bought there: HTTP as any client's.
  *
- * Happy path: pages of /v1/skus say what is there, PUT makes what is not (many at once), adjustments set the rest; a cart is
- * POST /v1/checkouts.
+ * Happy path: pages of /v1/skus say what is there, PUT makes what is not (many at once), adjustments set the rest; a
+ * cart is POST /v1/checkouts.
  * Failure modes: 503, 429, no answer: RACE_AGAIN, and the key of the cart sees to it that this is one sale. What else a
  * service may answer to a request that is right ends the race with its words.
  */
@@ -46,7 +46,7 @@ static bool refuse(const struct http_caller *caller, const struct http_answer *a
 	           : cmd_refuse(why, "%s: %s", what, http_caller_error(caller));
 }
 
-/* --- what is there ------------------------------------------------------------------------------------------------------ */
+/* --- what is there ------------------------------------------------------------------------------------------------ */
 
 /* One page from `after` on; *ret_next is the last code of it that was ours, "" behind the last one. */
 static bool page(struct race *race, struct http_caller *caller, char after[CODE_BYTES], int64_t skus,
@@ -87,7 +87,7 @@ bool race_shop_look(struct race *race, int64_t skus, struct race_shop_row *rows)
 	return done;
 }
 
-/* --- making and setting ------------------------------------------------------------------------------------------------- */
+/* --- making and setting ------------------------------------------------------------------------------------------- */
 
 struct making {
 	const struct race_service *service;
@@ -191,7 +191,7 @@ void race_shop_clear(struct race *race, int64_t skus)
 	free(rows);
 }
 
-/* --- buying ------------------------------------------------------------------------------------------------------------- */
+/* --- buying ------------------------------------------------------------------------------------------------------- */
 
 int64_t race_shop_see(const struct race_service *service, struct http_caller *caller, int64_t sku)
 {

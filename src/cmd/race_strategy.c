@@ -1,7 +1,7 @@
 /* The strategies, and the three steps of an attempt.
  *
- * Happy path: look (begin, lock, read: one round trip), write (one round trip), end (COMMIT). A strategy that does not look,
- * with one line, is one statement and its own transaction.
+ * Happy path: look (begin, lock, read: one round trip), write (one round trip), end (COMMIT). A strategy that does not
+ * look, with one line, is one statement and its own transaction.
  * Failure modes: 40001 and 40P01 are RACE_AGAIN; 23514 is a refusal where the table has the CHECK; whatever else the server
  * says is RACE_BROKEN. A transaction that did not get to its COMMIT is rolled back before a step returns.
  */
@@ -145,7 +145,7 @@ static enum race_outcome fail(struct race_try *t, int line)
 	return again ? RACE_AGAIN : RACE_BROKEN;
 }
 
-/* --- look ----------------------------------------------------------------------------------------------------------- */
+/* --- look --------------------------------------------------------------------------------------------------------- */
 
 static enum lu_error take_nothing(struct race_try *t)
 {
@@ -197,7 +197,7 @@ enum race_outcome race_look(struct race_try *t, int from, int to)
 	return error ? fail(t, line) : RACE_GO_ON;
 }
 
-/* --- write ---------------------------------------------------------------------------------------------------------- */
+/* --- write -------------------------------------------------------------------------------------------------------- */
 
 /* The rows that line `line` has taken: 1, or 0. */
 static enum lu_error take_written(struct race_try *t, bool *ret_taken)
@@ -266,7 +266,7 @@ enum race_outcome race_write(struct race_try *t)
 	return write_lines(t);
 }
 
-/* --- end ------------------------------------------------------------------------------------------------------------ */
+/* --- end ---------------------------------------------------------------------------------------------------------- */
 
 enum race_outcome race_end(struct race_try *t)
 {

@@ -4,8 +4,9 @@
  *	 40 ms  B looks            220 ms  B decides and writes      350 ms  B ends
  *
  * Happy path: each buyer is a thread with a session of his own, and does his steps in order; the main thread gives them out
- * at their times, and goes on when the buyer has done his step or is seen waiting for the other (pg_blocking_pids). So it is
- * the same order on every machine, however slow: a strategy fails here, or it holds, by what it is and not by luck.
+ * at their times, and goes on when the buyer has done his step or is seen waiting for the other
+ * (pg_blocking_pids). So it is the same order on every machine, however slow: a strategy fails here, or it holds,
+ * by what it is and not by luck.
  * Failure modes: a buyer who waits for ever is cut by the deadline of his statement, and the race ends with its words.
  */
 #include <pthread.h>
@@ -82,7 +83,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct scene *scene, int s
 	pthread_mutex_unlock(&scene->mutex);
 }
 
-/* --- what a buyer does ---------------------------------------------------------------------------------------------------- */
+/* --- what a buyer does -------------------------------------------------------------------------------------------- */
 
 static const char *refusal(const struct race_strategy *strategy)
 {
@@ -220,7 +221,7 @@ static void *play(void *context)
 	}
 }
 
-/* --- who gives the steps out ---------------------------------------------------------------------------------------------- */
+/* --- who gives the steps out -------------------------------------------------------------------------------------- */
 
 static bool blocked(struct scene *scene, const struct actor *actor)
 {

@@ -1,4 +1,5 @@
-/* The workloads as a table. Few units where there are many SKUs, so that each of them is sold out several times a second. */
+/* The workloads as a table. Few units where there are many SKUs, so that each of them is sold out
+ * several times a second. */
 #include "cmd/race_workload.h"
 
 #include <string.h>

@@ -7,8 +7,8 @@
 
 #include "cmd/race_strategy.h"
 
-/* `slots` SKUs are on sale at a time. Where one is sold out its buyers go on to the slot's next generation, another SKU with
- * as many units: last units come all the time, and no buyer waits for another. */
+/* `slots` SKUs are on sale at a time. Where one is sold out its buyers go on to the slot's next generation, another SKU
+ * with as many units: last units come all the time, and no buyer waits for another. */
 struct race_workload {
 	const char *name, *title;
 	unsigned bit; /* enum race_workload_bit: which strategies take part */

@@ -107,7 +107,7 @@ static void look_at_one(struct replay_client *client, int channel, const struct 
 	replay_look(client, channel, lines[(size_t)client->counts.reads % count].sku);
 }
 
-/* --- sales -------------------------------------------------------------------------------------------------------------- */
+/* --- sales -------------------------------------------------------------------------------------------------------- */
 
 /* Takes out the lines that a refusal names. Returns how many are left. */
 static size_t drop_failing(struct replay_client *client, const json_t *json, struct order_line *lines, size_t count)
@@ -243,7 +243,7 @@ static void play_sale(struct replay_client *client, size_t index, const struct o
 	free(lines);
 }
 
-/* --- what comes back, what is lost ----------------------------------------------------------------------------------------- */
+/* --- what comes back, what is lost -------------------------------------------------------------------------------- */
 
 /* Units of one checkout that a cancellation takes back. */
 struct piece {

@@ -161,7 +161,7 @@ struct scenario_call {
 	char why[SCENARIO_WHY_BYTES];
 };
 
-/* --- files and runs --------------------------------------------------------------------------------------------------- */
+/* --- files and runs ----------------------------------------------------------------------------------------------- */
 
 /* Reads and checks a file. NULL with a sentence ("FILE:LINE: …"). Free with scenario_free(). `bench` may be NULL; then
  * a file that needs one is read only as far as its title and its need. */
@@ -176,7 +176,7 @@ void scenario_print_verbs(FILE *out);
 
 extern const struct scenario_verb scenario_http_verbs[], scenario_look_verbs[];
 
-/* --- for verbs -------------------------------------------------------------------------------------------------------- */
+/* --- for verbs ---------------------------------------------------------------------------------------------------- */
 
 /* Sets call->why and returns false. */
 bool scenario_wrong(struct scenario_call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -205,7 +205,8 @@ bool scenario_matches(const char *alternatives, const char *seen);
  * call. */
 void scenario_http(struct scenario_call *call, const char *method, const char *path, struct text body,
                    const char *idempotency_key, struct http_answer *ret_answer);
-/* Its body, to be json_decref()ed; NULL: it is no JSON. A member of it: "" or INT64_MIN where there is none of that type. */
+/* Its body, to be json_decref()ed; NULL: it is no JSON. A member of it: "" or INT64_MIN where there is
+ * none of that type. */
 json_t *scenario_answer_json(const struct http_answer *answer);
 const char *scenario_string_of(const json_t *object, const char *name);
 int64_t scenario_int_of(const json_t *object, const char *name);

@@ -14,7 +14,7 @@
 
 #define SKU_NAME_BYTES 64
 
-/* --- declarations ---------------------------------------------------------------------------------------------------- */
+/* --- declarations ------------------------------------------------------------------------------------------------- */
 
 static bool session_find(const struct scenario *s, const char *name, size_t *ret_index)
 {
@@ -151,7 +151,7 @@ static bool story_line(struct scenario_reader *r, size_t session, char *text)
 	return reader_parse_line(r, text, step.block.lines) && step_add(r, step);
 }
 
-/* --- permutations ------------------------------------------------------------------------------------------------------ */
+/* --- permutations ------------------------------------------------------------------------------------------------- */
 
 static bool order_add(struct scenario_reader *r, const size_t *steps, size_t count)
 {
@@ -229,7 +229,7 @@ static bool orders_make(struct scenario_reader *r)
 	return s->order_count || order_add(r, steps, s->step_count);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------------------------ */
+/* --- the whole ---------------------------------------------------------------------------------------------------- */
 
 static bool declaration(struct scenario_reader *r, char *line)
 {

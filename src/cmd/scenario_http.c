@@ -14,7 +14,7 @@
 
 #define CALL_MS 20000
 
-/* --- one call --------------------------------------------------------------------------------------------------------- */
+/* --- one call ----------------------------------------------------------------------------------------------------- */
 
 /* The world speaks to whichever instance runs. */
 static const char *url_of(const struct scenario_call *call)
@@ -114,7 +114,7 @@ static bool answer_check(struct scenario_call *call, const struct http_answer *a
 	                      answer->body.size ? answer->body.data : "");
 }
 
-/* --- carts ----------------------------------------------------------------------------------------------------------- */
+/* --- carts -------------------------------------------------------------------------------------------------------- */
 
 static bool cart_add(struct scenario_call *call, json_t *lines, const char *name, int64_t quantity)
 {
@@ -192,7 +192,7 @@ static void key_read(struct scenario_call *call, char key[160])
 		snprintf(key, 160, "scenario-%s-%s", call->run->options->mark, token);
 }
 
-/* --- selling and holding ---------------------------------------------------------------------------------------------- */
+/* --- selling and holding ------------------------------------------------------------------------------------------ */
 
 /* Posts, remembers the id in `id` (NULL: nowhere), compares. Takes the body. */
 static bool post(struct scenario_call *call, const char *path, json_t *body, const char *key, char id[40])
@@ -307,7 +307,7 @@ static bool verb_cancel(struct scenario_call *call)
 	return post(call, path, json_object(), key, NULL);
 }
 
-/* --- stock -------------------------------------------------------------------------------------------------------------- */
+/* --- stock -------------------------------------------------------------------------------------------------------- */
 
 static bool adjust(struct scenario_call *call, json_t *line)
 {
@@ -346,7 +346,7 @@ static bool verb_set(struct scenario_call *call)
 	              json_pack("{s:s,s:I,s:I}", "sku", sku->code, "set", (json_int_t)to, "change_from", (json_int_t)from));
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 struct sight {
 	const struct scenario_sku *sku;

@@ -1,8 +1,8 @@
 /* The lines of a scenario: words, verbs, blocks (scenario_reader.h).
  *
  * Happy path: the comment is cut off, then from the end the expectation and the sync point, then from the beginning how
- * and how often ("begin", "3 times"); what is left begins with a verb of the tables, the longest that fits. Failure modes: a verb nobody
- * knows (the nearest is named), a block without an end.
+ * and how often ("begin", "3 times"); what is left begins with a verb of the tables, the longest that fits. Failure
+ * modes: a verb nobody knows (the nearest is named), a block without an end.
  */
 #include <ctype.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ bool reader_wrong(struct scenario_reader *r, const char *format, ...)
 	return false;
 }
 
-/* --- lines and words ----------------------------------------------------------------------------------------------- */
+/* --- lines and words ---------------------------------------------------------------------------------------------- */
 
 char *word_trim(char *text)
 {
@@ -90,7 +90,7 @@ bool word_is_name(const char *word)
 	return size > 0 && size < 40 && isalpha((unsigned char)*word);
 }
 
-/* --- verbs ----------------------------------------------------------------------------------------------------------- */
+/* --- verbs -------------------------------------------------------------------------------------------------------- */
 
 static const struct scenario_verb *verb_of_table(const struct scenario_verb *verbs, const char *text,
                                                  const struct scenario_verb *best)
@@ -137,7 +137,7 @@ void scenario_print_verbs(FILE *out)
 			fprintf(out, "  %s\n", v->usage);
 }
 
-/* --- lines and blocks ---------------------------------------------------------------------------------------------- */
+/* --- lines and blocks --------------------------------------------------------------------------------------------- */
 
 /* The last " -> " splits; what stands behind the last " until " goes if it is one word. */
 static void split_tail(struct scenario_line *line, char *text)

@@ -17,7 +17,7 @@
 #define REDIS_MS 5000
 #define WORDS_MAX 64
 
-/* --- SQL ----------------------------------------------------------------------------------------------------------------- */
+/* --- SQL ---------------------------------------------------------------------------------------------------------- */
 
 static bool sql_connect(struct scenario_call *call)
 {
@@ -73,7 +73,7 @@ static bool sql_look(struct scenario_call *call, const char *sql, const char **r
 	return scenario_wrong(call, "PostgreSQL: %s %s", sqlstate, *ret_value);
 }
 
-/* --- {…} ---------------------------------------------------------------------------------------------------------------- */
+/* --- {…} ---------------------------------------------------------------------------------------------------------- */
 
 static bool namespace_get(struct scenario_call *call, struct buffer *out)
 {
@@ -130,7 +130,7 @@ bool scenario_expand(struct scenario_call *call, const char *text, struct buffer
 	return true;
 }
 
-/* --- raw SQL ------------------------------------------------------------------------------------------------------------- */
+/* --- raw SQL ------------------------------------------------------------------------------------------------------ */
 
 /* In a shop only the scenario's own SKUs may be written. */
 static bool sql_is_harmless(const char *sql)
@@ -168,7 +168,7 @@ static bool verb_sql(struct scenario_call *call)
 	return good;
 }
 
-/* --- Redis ---------------------------------------------------------------------------------------------------------------- */
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
 
 static void reply_text(struct buffer *out, const redisReply *reply)
 {
@@ -279,7 +279,7 @@ static bool verb_redis(struct scenario_call *call)
 	return good;
 }
 
-/* --- looks ----------------------------------------------------------------------------------------------------------------- */
+/* --- looks -------------------------------------------------------------------------------------------------------- */
 
 /* "NAME = WHAT": what is expected, alternatives and all. */
 static bool compare_read(struct scenario_call *call, const char **ret_expected)

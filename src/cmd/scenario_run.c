@@ -61,7 +61,7 @@ static bool fail(struct scenario_run *run, const struct scenario_session *sessio
 	return false;
 }
 
-/* --- narration -------------------------------------------------------------------------------------------------------- */
+/* --- narration ---------------------------------------------------------------------------------------------------- */
 
 static void narrate(struct scenario_run *run, const struct scenario_session *session, const char *text,
                     struct buffer *said)
@@ -92,7 +92,7 @@ static void narrate_order(struct scenario_run *run)
 	buffer_add_char(&run->narration, '\n');
 }
 
-/* --- errands ----------------------------------------------------------------------------------------------------------- */
+/* --- errands ------------------------------------------------------------------------------------------------------ */
 
 static void *errand_main(void *context)
 {
@@ -179,7 +179,7 @@ static bool run_go_on(struct scenario_run *run, struct scenario_session *session
 	return line->until ? errand_stands(run, session, line) : errand_end(run, session);
 }
 
-/* --- lines ---------------------------------------------------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 static bool run_now(struct scenario_run *run, struct scenario_session *session, const struct scenario_line *line)
 {
@@ -225,7 +225,7 @@ static bool run_block(struct scenario_run *run, struct scenario_session *session
 	return true;
 }
 
-/* --- a permutation ------------------------------------------------------------------------------------------------------ */
+/* --- a permutation ------------------------------------------------------------------------------------------------ */
 
 /* As any client would: the same request with the same key again while the answer is "not now". The status. */
 static int sku_make(struct scenario_call *call, const struct scenario_sku *sku)

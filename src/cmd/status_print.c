@@ -19,7 +19,7 @@ int status_exit_code(const struct status *status)
 	return weakness_any_promise(&status->findings) ? EXIT_FAILED : EXIT_OK;
 }
 
-/* --- for people --------------------------------------------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------------------------------------- */
 
 static void print_epoch(const struct status_database *d, const struct status_redis *r, FILE *out)
 {
@@ -138,7 +138,7 @@ void status_print(const struct status *status, FILE *out)
 		fputs("all promises stand\n", out);
 }
 
-/* --- for programs ------------------------------------------------------------------------------------------------------- */
+/* --- for programs ------------------------------------------------------------------------------------------------- */
 
 static void json_database(struct json_writer *w, const struct status_database *d)
 {

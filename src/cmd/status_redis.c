@@ -62,7 +62,7 @@ static bool look_at_server(struct look *look)
 	return true;
 }
 
-/* --- cells -------------------------------------------------------------------------------------------------------------- */
+/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 static struct sighting keep(struct look *look, struct text sku, struct text raw)
 {

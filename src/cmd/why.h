@@ -95,7 +95,7 @@ struct why {
 	struct weaknesses findings;
 };
 
-/* --- why_row.c; errors are PostgreSQL's --------------------------------------------------------------------------------- */
+/* --- why_row.c; errors are PostgreSQL's --------------------------------------------------------------------------- */
 enum lu_error why_look_row(struct why *why, struct pg *pg) LU_MUST_CHECK;
 /* Holds, entries, principals, of a row that is known; and whether they add up. */
 enum lu_error why_look_rest(struct why *why, struct pg *pg) LU_MUST_CHECK;

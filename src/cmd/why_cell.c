@@ -71,7 +71,7 @@ static enum lu_error look_once(struct look *look)
 	return why_look_row(why, look->pg);
 }
 
-/* --- judging ------------------------------------------------------------------------------------------------------------- */
+/* --- judging ------------------------------------------------------------------------------------------------------ */
 
 static bool lies_between(const struct figures *cell, const struct figures *before, const struct figures *after)
 {

@@ -55,7 +55,7 @@ static bool in_stock(const struct figures *f)
 	return !f->tracked || figures_free(f) > 0;
 }
 
-/* --- for people --------------------------------------------------------------------------------------------------------- */
+/* --- for people --------------------------------------------------------------------------------------------------- */
 
 static void print_answer(const struct why *why, FILE *out)
 {
@@ -204,7 +204,7 @@ void why_print(const struct why *why, FILE *out)
 		fputs("all as it should be\n", out);
 }
 
-/* --- for programs ------------------------------------------------------------------------------------------------------- */
+/* --- for programs ------------------------------------------------------------------------------------------------- */
 
 static void json_figures(struct json_writer *w, const struct figures *f)
 {

@@ -37,7 +37,8 @@ static bool read_bearer(struct text value, struct text *ret_key)
 	return ret_key->size > 0;
 }
 
-/* Whether the page that makes a browser ask is one of those the key is for (Fetch, "CORS check"). Who is no browser sends no Origin. */
+/* Whether the page that makes a browser ask is one of those the key is for (Fetch, "CORS check"). Who is no
+ * browser sends no Origin. */
 static bool origin_is_listed(struct request *request, const char *origins)
 {
 	struct text origin;

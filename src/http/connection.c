@@ -259,8 +259,8 @@ static bool step(struct connection *connection)
 
 /* --- what comes next -------------------------------------------------------------------------------------------- */
 
-/* Reads no more while all that may be buffered is, until the state has taken of it. The watermark alone would do so, but then
- * libevent calls on_read() again in every round of the loop, to ask whether it is taken now. */
+/* Reads no more while all that may be buffered is, until the state has taken of it. The watermark alone would do so,
+ * but then libevent calls on_read() again in every round of the loop, to ask whether it is taken now. */
 static void mind_input(struct connection *connection)
 {
 	bool full = buffered(connection) >= INPUT_BYTES_MAX;

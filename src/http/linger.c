@@ -2,7 +2,8 @@
  *
  * Happy path: our direction is ended, the client reads the answer and closes: on_end() frees the connection. One that goes
  * on sending is dropped by recv(MSG_TRUNC), which copies nothing.
- * Failure modes: too much of its own: it is no longer read, nor looked at before its time is over. Too much of all: it rests.
+ * Failure modes: too much of its own: it is no longer read, nor looked at before its time is over. Too
+ * much of all: it rests.
  */
 #include "http/linger.h"
 

@@ -1,9 +1,10 @@
 /* What a client still sends behind the answer that refused him (RFC 9112, 9.6): read and dropped for a while, because a
  * reset would eat the answer that is on its way. Private to src/http; the loop's thread.
  *
- * Dropping must not become the attack: bytes are thrown away inside the kernel, a connection is read for LINGER_BYTES_MAX at
- * most, and all of a loop for LOOP_DROP_BYTES_MAX in a tick: who comes beyond that rests a while. What is not read stays in
- * the socket, whose window then holds the sender; the connection is closed when its time is over.
+ * Dropping must not become the attack: bytes are thrown away inside the kernel, a connection is read for
+ * LINGER_BYTES_MAX at most, and all of a loop for LOOP_DROP_BYTES_MAX in a tick: who comes beyond that rests a
+ * while. What is not read stays in the socket, whose window then holds the sender; the connection is closed
+ * when its time is over.
  */
 #ifndef HTTP_LINGER_H
 #define HTTP_LINGER_H

@@ -1,7 +1,8 @@
 /* application/problem+json (RFC 9457): the one place where an error becomes an HTTP answer.
  *
  * {"type": "/problems/<code>", "title", "status", "code", "detail", …}. Adds Retry-After to 503 and
- * idempotency_in_flight, WWW-Authenticate to 401 (a 429 has its own, of who knows whether waiting helps). `type` is relative to the service, which serves that page.
+ * idempotency_in_flight, WWW-Authenticate to 401 (a 429 has its own, of who knows whether waiting helps). `type` is
+ * relative to the service, which serves that page.
  */
 #ifndef HTTP_PROBLEM_H
 #define HTTP_PROBLEM_H

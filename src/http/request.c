@@ -3,9 +3,10 @@
  * Happy path: request_dispatch() finds the route, checks the key, decodes parameters and query, calls the handler;
  * request_reply() writes head and body in one run behind what the connection is about to send, frees everything of
  * the request, and tells the connection.
- * Failure modes: no route, wrong method, no key, bad escapes, a packed body: answered here as problems, the connection stays. A key
- * that cannot be judged, because the keys were last read too long ago: the request waits for the next reading, for half
- * of its time at most. A client that left: the answer is dropped. A second reply to one request is a bug (CHECK).
+ * Failure modes: no route, wrong method, no key, bad escapes, a packed body: answered here as problems, the
+ * connection stays. A key that cannot be judged, because the keys were last read too long ago: the request waits for
+ * the next reading, for half of its time at most. A client that left: the answer is dropped. A second reply to one
+ * request is a bug (CHECK).
  */
 #include "http/request.h"
 

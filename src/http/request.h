@@ -53,23 +53,26 @@ enum lu_error request_json(struct request *request, json_t **ret_value, const ch
 bool request_query(const struct request *request, const char *name, size_t n, struct text *ret_value);
 struct text request_query_check(const struct request *request, const char *const *names);
 
-/* For a handler that asked auth_as() or auth_check() itself and was told LU_DATABASE_UNAVAILABLE: true: it returns now, and is
- * called again, from its beginning, with the next reading of the keys. False: that has taken too long; it replies. */
+/* For a handler that asked auth_as() or auth_check() itself and was told LU_DATABASE_UNAVAILABLE: true: it
+ * returns now, and is called again, from its beginning, with the next reading of the keys. False: that has taken
+ * too long; it replies. */
 bool request_wait_for_keys(struct request *request) LU_MUST_CHECK;
 
 /* Answer headers beside Content-Type, Content-Length, Date and Connection; value checked for CR and LF. Before reply. */
 void request_add_header(struct request *request, const char *name, struct text value);
 /* Status, type and body (copied). HEAD sends no body; 304 and 204 neither. */
 void request_reply(struct request *request, int status, const char *content_type, struct text body);
-/* application/json from a buffer, which gets a final newline: whoever asks with curl has his prompt on a line of its own. */
+/* application/json from a buffer, which gets a final newline: whoever asks with curl has his prompt on
+ * a line of its own. */
 void request_reply_json(struct request *request, int status, struct buffer *body);
 
 /* --- an answer that goes on --------------------------------------------------------------------------------------------
  * request_stream() answers 200 and leaves the request open: all that may be asked of it may still be asked, and its
  * arena lives. What follows goes out by request_stream_send(), until the handler says request_stream_end(), or the
  * client leaves, has not taken its bytes for body_timeout_ms, or the server drains: then `on_end` is called, once, and
- * the request is gone when it returns. But for one case neither callback comes from inside one of these calls. The connection ends
- * with the stream. Bytes that the client sends meanwhile are dropped; the request's deadline means nothing any more.
+ * the request is gone when it returns. But for one case neither callback comes from inside one of these calls.
+ * The connection ends with the stream. Bytes that the client sends meanwhile are dropped; the request's deadline
+ * means nothing any more.
  *
  * What the handler must not do: let somebody else's thread work on the arena while it streams, for the client may
  * leave at any time. */

@@ -1,6 +1,6 @@
 /* The routes: one table, matched by segment. `{name}` takes one segment, percent-decoded; the name is for whoever reads
- * the table. Nothing else is decoded, so "%2F" never makes a new segment. No match: 404 not_found; other method: 405 with Allow (HEAD where GET is; OPTIONS
- * answers Allow). Thread: read-only once the server runs.
+ * the table. Nothing else is decoded, so "%2F" never makes a new segment. No match: 404 not_found; other method: 405
+ * with Allow (HEAD where GET is; OPTIONS answers Allow). Thread: read-only once the server runs.
  */
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H

@@ -37,8 +37,9 @@ struct scan {
  * looked at again. LU_OK with *ret_size = 0: more bytes are needed. On refusal *ret_why says why (static). */
 enum lu_error scan_find_end(struct text bytes, size_t *seen, size_t *ret_size, const char **ret_why) LU_MUST_CHECK;
 
-/* Reads a block that scan_find_end() measured, "GET / HTTP/1.1\r\n" to the empty line. LU_MALFORMED_REQUEST, LU_URI_TOO_LONG,
- * LU_HEADERS_TOO_LARGE, LU_VERSION_NOT_SUPPORTED; *ret_why says why (static), *ret is then untouched. */
+/* Reads a block that scan_find_end() measured, "GET / HTTP/1.1\r\n" to the empty line.
+ * LU_MALFORMED_REQUEST, LU_URI_TOO_LONG, LU_HEADERS_TOO_LARGE, LU_VERSION_NOT_SUPPORTED; *ret_why says why
+ * (static), *ret is then untouched. */
 enum lu_error scan_headers(struct text block, struct scan *ret, const char **ret_why) LU_MUST_CHECK;
 
 #endif

@@ -169,8 +169,8 @@ static void pause_accepting(struct server *server)
 	server->listener_paused = true;
 }
 
-/* Strangers wait in the backlog: the event is level-triggered and comes again in the next round of the loop. (libevent's own
- * listener takes all of them at once, thousands if a flood has come.) */
+/* Strangers wait in the backlog: the event is level-triggered and comes again in the next round of the loop.
+ * (libevent's own listener takes all of them at once, thousands if a flood has come.) */
 static void on_accept(evutil_socket_t listen_fd, short what, void *context)
 {
 	struct server *server = context;

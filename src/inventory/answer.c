@@ -2,10 +2,10 @@
  *
  * Happy path: the row's columns tell status, object and times; `detail` is a small JSON object with what is left:
  *
- *   {"shortages": [[sku, requested, available, held, next_release_us]…], "figures": [[sku, version, on_hand, reserved,
- *    safety_stock, tracked, available]…], "created": true, "order": [number, version, channel, created_us, changed_us, [[sku,
- *    quantity]…]], "cancelled": [units of each line of the checkout], "state": 3,
- *    "ended_us": …, "text": "…"}
+ *   {"shortages": [[sku, requested, available, held, next_release_us]…],
+ *    "figures": [[sku, version, on_hand, reserved, safety_stock, tracked, available]…], "created": true,
+ *    "order": [number, version, channel, created_us, changed_us, [[sku, quantity]…]],
+ *    "cancelled": [units of each line of the checkout], "state": 3, "ended_us": …, "text": "…"}
  *
  * Each member is there only if it says something; a plain sale has no detail at all.
  * Failure modes: a row that this release cannot read (written by a newer one, or damaged) is LU_INTERNAL. Refusals may
@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "inventory/verdict.h"
 
-/* --- encode ---------------------------------------------------------------------------------------------------------- */
+/* --- encode ------------------------------------------------------------------------------------------------------- */
 
 static void put_shortages(struct json_writer *w, const struct verdict *verdict)
 {
@@ -145,7 +145,7 @@ void answer_encode(struct arena *arena, const struct operation *operation, struc
 	buffer_done(&json);
 }
 
-/* --- decode ---------------------------------------------------------------------------------------------------------- */
+/* --- decode ------------------------------------------------------------------------------------------------------- */
 
 static bool is_ok(const struct idempotency_row *row)
 {

@@ -1,7 +1,8 @@
 /* The stored answer of a key: what of a verdict goes into its idempotency row, and back.
  *
  * The row keeps what neither the request (whose fingerprint must match) nor the object can tell again: status, times,
- * shortages, figures, and how many units of each line were cancelled by then. A replay repeats the old answer's figures. Thread: any; pure. */
+ * shortages, figures, and how many units of each line were cancelled by then. A replay repeats the old answer's
+ * figures. Thread: any; pure. */
 #ifndef INVENTORY_ANSWER_H
 #define INVENTORY_ANSWER_H
 

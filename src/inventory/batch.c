@@ -103,7 +103,7 @@ enum outcome attempt_back_out(struct attempt *a, enum outcome outcome)
 	return outcome;
 }
 
-/* --- 4 decide ---------------------------------------------------------------------------------------------------------- */
+/* --- 4 decide ----------------------------------------------------------------------------------------------------- */
 
 static struct locked_sku *find_sku(const struct decision_input *input, struct text code)
 {
@@ -403,7 +403,7 @@ static void answer_all(struct attempt *a)
 	b->count = 0;
 }
 
-/* --- the seven steps ---------------------------------------------------------------------------------------------------- */
+/* --- the seven steps ---------------------------------------------------------------------------------------------- */
 
 static enum outcome decide_all(struct attempt *a, struct first_round *round)
 {

@@ -182,7 +182,7 @@ static enum outcome return_blocked(struct attempt *a, struct first_round *round)
 	return blocked_extra(a, round, locked);
 }
 
-/* --- objects that only the first round trip could name --------------------------------------------------------------- */
+/* --- objects that only the first round trip could name ------------------------------------------------------------ */
 
 static struct reservation *find_reservation(const struct decision_input *input, const struct uuid *id)
 {
@@ -268,7 +268,7 @@ enum lu_error attempt_read_objects(struct attempt *a, struct first_round *round)
 	return error;
 }
 
-/* --- who came meanwhile ------------------------------------------------------------------------------------------------- */
+/* --- who came meanwhile ------------------------------------------------------------------------------------------- */
 
 /* Two codes may be one claim. */
 static bool has_its_locks(const struct attempt *a, const struct operation *op)
@@ -321,7 +321,7 @@ static enum lu_error join(struct attempt *a, struct first_round *round)
 	return LU_OK;
 }
 
-/* --- the two steps ------------------------------------------------------------------------------------------------------ */
+/* --- the two steps ------------------------------------------------------------------------------------------------ */
 
 enum outcome attempt_begin_and_lock(struct attempt *a, struct first_round *round)
 {

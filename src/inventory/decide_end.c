@@ -80,7 +80,7 @@ bool hold_expire(struct run *run, struct hold *hold)
 	return true;
 }
 
-/* --- for a cart that is short ---------------------------------------------------------------------------------------- */
+/* --- for a cart that is short ------------------------------------------------------------------------------------- */
 
 /* Once a run, for the first cart that is short: each due hold joins the list of every SKU it holds units of. */
 static void due_list(struct run *run)
@@ -147,7 +147,7 @@ void row_secure(struct run *run, struct row *row, int64_t units, int64_t floor, 
 	}
 }
 
-/* --- by id ----------------------------------------------------------------------------------------------------------- */
+/* --- by id -------------------------------------------------------------------------------------------------------- */
 
 /* The hold an operation is about, alive and ready to end or be extended; else NULL, the operation refused. What is due
  * expires here. */

@@ -12,7 +12,7 @@
 #include "inventory/decide_internal.h"
 #include "inventory/verdict.h"
 
-/* --- CANCEL ---------------------------------------------------------------------------------------------------------- */
+/* --- CANCEL ------------------------------------------------------------------------------------------------------- */
 
 static struct line *line_find(struct line *lines, size_t count, struct text sku)
 {
@@ -113,7 +113,7 @@ void decide_cancel(struct run *run, struct operation *op)
 	op->verdict.checkout = verdict_checkout(op->arena, checkout);
 }
 
-/* --- ADJUST ---------------------------------------------------------------------------------------------------------- */
+/* --- ADJUST ------------------------------------------------------------------------------------------------------- */
 
 /* By how much the line moves on_hand; false if that is beyond counting. */
 static bool adjust_delta(const struct line *line, const struct figures *f, int64_t *ret_delta)
@@ -221,7 +221,7 @@ void decide_adjust(struct run *run, struct operation *op)
 	}
 }
 
-/* --- SKU_PUT, REFRESH ------------------------------------------------------------------------------------------------ */
+/* --- SKU_PUT, REFRESH --------------------------------------------------------------------------------------------- */
 
 /* Where it is among the SKUs that this batch creates, or where it would go. */
 static size_t insert_place(const struct run *run, struct text sku)

@@ -38,8 +38,8 @@ int64_t epoch_lease_wait_ns(const struct epoch *e)
 
 /* --- what others ask ---------------------------------------------------------------------------------------------- */
 
-/* Under the mutex. I15: cells are as true as the relay keeps them. While it cannot read what was changed in SQL (its right is
- * gone, its table is locked) nobody here serves hits, however well the epoch's row can be read. */
+/* Under the mutex. I15: cells are as true as the relay keeps them. While it cannot read what was changed in SQL (its
+ * right is gone, its table is locked) nobody here serves hits, however well the epoch's row can be read. */
 static bool lease_valid(const struct epoch *e)
 {
 	int64_t now = clock_boottime_ns();

@@ -34,7 +34,8 @@ bool epoch_database_away(struct epoch *epoch, char ret_error[256]);
 int64_t epoch_database_silent_ns(struct epoch *epoch);
 enum epoch_state epoch_state_seen(struct epoch *epoch); /* 0: none yet */
 bool epoch_redis_reachable(struct epoch *epoch);
-/* Redis was looked at. While the epoch is closed a yes counts for nothing: the keeper's probe, which asks for more, says. */
+/* Redis was looked at. While the epoch is closed a yes counts for nothing: the keeper's probe, which
+ * asks for more, says. */
 void epoch_redis_seen(struct epoch *epoch, bool reachable);
 /* The namespace last seen, whether or not there is a lease: for reads that allow stale. */
 void epoch_last_namespace(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);

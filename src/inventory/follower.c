@@ -47,7 +47,7 @@ struct follower {
 	bool lag_warned;
 };
 
-/* --- batches ------------------------------------------------------------------------------------------------------- */
+/* --- batches ------------------------------------------------------------------------------------------------------ */
 
 static struct follower_batch *batch_new(enum follower_word word)
 {
@@ -106,7 +106,7 @@ static void tell(struct follower *f, struct follower_batch *batch, bool started)
 		batch_free(batch);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static void note_state(struct follower *f, const struct feed_state *state)
 {
@@ -183,7 +183,7 @@ static void look_idly(struct follower *f)
 	arena_done(&arena);
 }
 
-/* --- the thread ---------------------------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 /* Under the mutex. */
 static bool any(const struct follower *f, bool (*is)(const struct follower_tap *tap))
@@ -265,7 +265,7 @@ static void *follower_main(void *context)
 	return NULL;
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct follower *follower_start(const struct config *config)
 {

@@ -20,7 +20,7 @@
 #define START_MS 5000
 #define GATHER_MS 20 /* a batch that takes longer hangs on something, and nobody waits for it */
 
-/* --- start ------------------------------------------------------------------------------------------------------------- */
+/* --- start -------------------------------------------------------------------------------------------------------- */
 
 /* True when PostgreSQL is there and ours; fills the keyring, so that the first request finds its key. */
 static bool check_database(struct inventory *inventory, struct keyring *keyring, char ret_why[512], int *ret_exit)
@@ -109,7 +109,7 @@ void inventory_stop(struct inventory *inventory)
 	free(inventory);
 }
 
-/* --- work ---------------------------------------------------------------------------------------------------------------- */
+/* --- work --------------------------------------------------------------------------------------------------------- */
 
 enum lu_error inventory_submit(struct inventory *inventory, struct operation *operation)
 {

@@ -37,7 +37,7 @@ bool loader_again(struct loader *l, enum lu_error *error, int64_t deadline_ns, i
 	return true;
 }
 
-/* --- look-ups -------------------------------------------------------------------------------------------------------- */
+/* --- look-ups ----------------------------------------------------------------------------------------------------- */
 
 static int compare_loads(const void *a, const void *b)
 {
@@ -240,7 +240,7 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 	SYNC_POINT("filled");
 }
 
-/* --- queries ------------------------------------------------------------------------------------------------------------ */
+/* --- queries ------------------------------------------------------------------------------------------------------ */
 
 static void run_query(struct loader *l, struct query *query)
 {
@@ -251,7 +251,7 @@ static void run_query(struct loader *l, struct query *query)
 	query->on_done(query);
 }
 
-/* --- threads --------------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 /* Under the mutex. */
 static size_t take_loads(struct loaders *all, struct load **ret_loads)

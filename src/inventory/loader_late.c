@@ -1,7 +1,7 @@
 /* Who waits for a loader is answered at his deadline, whatever the loaders are at.
  *
- * Happy path: nothing waits, and the watch sleeps. While something waits it looks every LOOK_MS, takes those whose time is up
- * out of the lists and refuses them.
+ * Happy path: nothing waits, and the watch sleeps. While something waits it looks every LOOK_MS, takes those whose time
+ * is up out of the lists and refuses them.
  * Why: a loader is inside a read for as long as PostgreSQL is mute, two seconds at most, and all of them may be; a
  * request that came meanwhile with less time than that would be answered late (P6). The writers' queue has no need of
  * this: it lends out what is overdue.

@@ -47,7 +47,7 @@ struct lookout {
 	int64_t look_database_ns, look_redis_ns, look_redis_away_ns; /* when next */
 };
 
-/* --- looking ------------------------------------------------------------------------------------------------------------ */
+/* --- looking ------------------------------------------------------------------------------------------------------ */
 
 static struct weaknesses *look_begin(struct lookout *l)
 {
@@ -141,7 +141,7 @@ static void look_at_database(struct lookout *l)
 	look_end(l, &l->database);
 }
 
-/* --- the thread --------------------------------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 /* As the watcher of the lease sees it: it asks most often, and what it sees is what everybody goes by. */
 static void tell_of_database(struct lookout *l)
@@ -184,7 +184,7 @@ static void *lookout_main(void *context)
 	return NULL;
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct lookout *lookout_new(const struct config *config, const struct redis_address *redis)
 {

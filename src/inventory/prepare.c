@@ -16,7 +16,7 @@
 #include "base/id.h"
 #include "base/text.h"
 
-/* --- lines ----------------------------------------------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 static int line_order(const void *left, const void *right)
 {
@@ -108,7 +108,7 @@ static enum lu_error lines_merge(struct operation *operation)
 	return LU_OK;
 }
 
-/* --- fingerprint ------------------------------------------------------------------------------------------------------ */
+/* --- fingerprint -------------------------------------------------------------------------------------------------- */
 
 static void hash_bytes(EVP_MD_CTX *hash, const void *bytes, size_t size)
 {
@@ -181,7 +181,7 @@ static void fingerprint(struct operation *operation)
 	EVP_MD_CTX_free(hash);
 }
 
-/* --- SKUs and claims ---------------------------------------------------------------------------------------------------- */
+/* --- SKUs and claims ---------------------------------------------------------------------------------------------- */
 
 enum lu_error operation_prepare(struct operation *operation)
 {

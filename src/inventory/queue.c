@@ -2,8 +2,8 @@
  *
  * Each claim that anybody waits for or works on has a *slot* with the FIFO of the operations waiting for it and the
  * writer it is lent to. An operation is *ready* when it is first in every of its slots and none of them is lent; ready
- * operations stand in a list by lane, in the order in which they became so. This is the rule of the header without its scan:
- * whatever is not ready waits behind an earlier operation or for another writer (I13).
+ * operations stand in a list by lane, in the order in which they became so. This is the rule of the header without its
+ * scan: whatever is not ready waits behind an earlier operation or for another writer (I13).
  *
  * Happy path: submit appends to the slots of its claims (ready at once if all were idle) and wakes a writer. Take pops
  * ready operations and lends their slots; what stands first behind them now, and needs nothing but what this batch has
@@ -104,7 +104,7 @@ struct queue {
 	struct block *blocks;
 };
 
-/* --- memory: never given back before the end, so that a busy queue does not allocate ----------------------------------- */
+/* --- memory: never given back before the end, so that a busy queue does not allocate ------------------------------ */
 
 static void *block_new(struct queue *queue, size_t item_bytes)
 {
@@ -272,8 +272,8 @@ static enum lane lane_next(const struct queue *queue)
 	return best;
 }
 
-/* When something is to be done though nobody calls: the first of those waiting has to be refused, or nobody waits any longer
- * for the batch under way. */
+/* When something is to be done though nobody calls: the first of those waiting has to be refused, or nobody waits any
+ * longer for the batch under way. */
 static int64_t next_wake_ns(const struct queue *queue)
 {
 	const struct waiter *first = TAILQ_FIRST(&queue->all);
@@ -299,7 +299,7 @@ static void wake_if_work(struct queue *queue)
 		pthread_cond_signal(&queue->work);
 }
 
-/* --- in ---------------------------------------------------------------------------------------------------------------- */
+/* --- in ----------------------------------------------------------------------------------------------------------- */
 
 /* A twin claim would wait for itself. It can only be a collision of hashes, and the slot's ends show it. */
 static bool has_claim(const struct waiter *waiter, const struct slot *slot)
@@ -389,7 +389,7 @@ void queue_return(struct queue *queue, struct operation *const *operations, size
 	pthread_mutex_unlock(&queue->mutex);
 }
 
-/* --- out --------------------------------------------------------------------------------------------------------------- */
+/* --- out ---------------------------------------------------------------------------------------------------------- */
 
 struct take {
 	uint32_t writer;
@@ -642,7 +642,7 @@ void queue_finish(struct queue *queue, unsigned writer)
 	pthread_mutex_unlock(&queue->mutex);
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct queue *queue_new(size_t length, unsigned writers, int64_t gather_ms)
 {

@@ -72,7 +72,7 @@ struct item_load {
 	struct lookup_item *item;
 };
 
-/* --- ends of an item ------------------------------------------------------------------------------------------------- */
+/* --- ends of an item ---------------------------------------------------------------------------------------------- */
 
 static void item_done(struct lookup *lookup)
 {
@@ -127,7 +127,7 @@ static void item_load(struct reader *r, struct lookup *lookup, struct lookup_ite
 	}
 }
 
-/* --- a reply --------------------------------------------------------------------------------------------------------------- */
+/* --- a reply ------------------------------------------------------------------------------------------------------ */
 
 /* True when this marker has been there for longer than a live writer needs; then not again for as long. */
 static bool marker_is_old(struct reader *r, struct text sku, struct text token)
@@ -210,7 +210,7 @@ static void on_reply(enum lu_error error, const redisReply *reply, void *context
 	call_done(call);
 }
 
-/* --- a call ------------------------------------------------------------------------------------------------------------------ */
+/* --- a call ------------------------------------------------------------------------------------------------------- */
 
 static struct read_call *call_new(struct reader *r)
 {
@@ -314,7 +314,7 @@ void reader_lookup(struct reader *r, struct lookup *lookup)
 		event_active(r->flush, EV_TIMEOUT, 0);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------------------ */
+/* --- life --------------------------------------------------------------------------------------------------------- */
 
 struct reader *reader_new(struct inventory *inventory, struct event_base *base, struct mailbox *mailbox)
 {

@@ -57,7 +57,7 @@ struct reaper {
 	int64_t prune_ns; /* when next */
 };
 
-/* --- reservations that are left alone for a while --------------------------------------------------------------------- */
+/* --- reservations that are left alone for a while ----------------------------------------------------------------- */
 
 static struct rest *find_rest(struct reaper *r, const struct uuid *id)
 {
@@ -102,7 +102,7 @@ static size_t left_alone(struct reaper *r, struct uuid *ret_ids, size_t *ret_roo
 	return count;
 }
 
-/* --- one pass -------------------------------------------------------------------------------------------------------------- */
+/* --- one pass ----------------------------------------------------------------------------------------------------- */
 
 /* Under the mutex. */
 static void arrived(struct reaper *r, const struct uuid *id)

@@ -44,7 +44,7 @@ bool weakness_any_promise(const struct weaknesses *list)
 	return false;
 }
 
-/* --- PostgreSQL: settings and standbys -------------------------------------------------------------------------------- */
+/* --- PostgreSQL: settings and standbys ---------------------------------------------------------------------------- */
 
 /* synchronous_commit is asked for as others get it: this session has set its own. Logical subscribers and backups are no
  * standbys. sync_state is NULL for whoever may not see it: then no standby is known to be either. */
@@ -97,7 +97,7 @@ static enum lu_error look_at_settings(struct weaknesses *list, struct pg *pg, in
 	return LU_OK;
 }
 
-/* --- PostgreSQL: the guards of the schema ------------------------------------------------------------------------------ */
+/* --- PostgreSQL: the guards of the schema ------------------------------------------------------------------------- */
 
 /* A trigger counts only if it fires always: also in sessions that set session_replication_role, as those of logical
  * replication, pg_restore --disable-triggers and many a copying tool do. */
@@ -171,7 +171,7 @@ static enum lu_error look_at_guards(struct weaknesses *list, struct pg *pg, int6
 	return error;
 }
 
-/* --- PostgreSQL: who may rewrite history -------------------------------------------------------------------------------- */
+/* --- PostgreSQL: who may rewrite history -------------------------------------------------------------------------- */
 
 /* Superusers and the owner may do anything anyhow, and PostgreSQL's own roles are granted to nobody by themselves. */
 static const struct pg_statement powers =
@@ -195,7 +195,7 @@ static enum lu_error look_at_powers(struct weaknesses *list, struct pg *pg, int6
 	return LU_OK;
 }
 
-/* --- PostgreSQL: what the service may ---------------------------------------------------------------------------------- */
+/* --- PostgreSQL: what the service may ----------------------------------------------------------------------------- */
 
 /* What the migrations GRANT to the role that serve acts as, less what it has. */
 static const struct pg_statement rights = {
@@ -253,7 +253,7 @@ enum lu_error weakness_look_database(struct weaknesses *list, struct pg *pg, int
 	return error ? error : look_at_rights(list, pg, deadline_ns);
 }
 
-/* --- Redis -------------------------------------------------------------------------------------------------------------- */
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
 
 static void judge_memory(struct weaknesses *list, struct text info)
 {

@@ -35,8 +35,8 @@ const char *weakness_find(const struct weaknesses *list, const char *name);
 /* Some item weakens a promise. */
 bool weakness_any_promise(const struct weaknesses *list);
 
-/* Durability, standbys, the guards that the schema's promises stand on, who may rewrite the ledger, what the service's role has lost. Any role may look;
- * what only a member of pg_read_all_stats sees is passed over otherwise. */
+/* Durability, standbys, the guards that the schema's promises stand on, who may rewrite the ledger, what the service's
+ * role has lost. Any role may look; what only a member of pg_read_all_stats sees is passed over otherwise. */
 enum lu_error weakness_look_database(struct weaknesses *list, struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Eviction, persistence, role, memory: by INFO, which every Redis user may ask, never by CONFIG. */
 enum lu_error weakness_look_redis(struct weaknesses *list, struct redis *redis, int64_t deadline_ns) LU_MUST_CHECK;

@@ -1,8 +1,8 @@
 /* Migrations: what the binary knows, what the database has, and the way from one to the other.
  *
  * Happy path: one transaction: an advisory lock, the version, every missing file, its row, COMMIT. A second migration
- * at the same time waits for the lock, says for whom, and finds nothing to do. Failure modes: any error rolls everything back and is
- * told in one sentence; a lost COMMIT is told as such, and running again says what became of it.
+ * at the same time waits for the lock, says for whom, and finds nothing to do. Failure modes: any error rolls
+ * everything back and is told in one sentence; a lost COMMIT is told as such, and running again says what became of it.
  */
 #include "store/migrate.h"
 

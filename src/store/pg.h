@@ -17,11 +17,12 @@
 
 struct pg;
 
-/* What a failure means for the caller: DESIGN's SQLSTATE table. */
+/* What a failure means for the caller; class_of() in pg.c tells it from the SQLSTATE. PG_CONNECTION: 08*, 57P0x, 25006,
+ * 25P03, none at all, 0A000 at BEGIN, 55000 of the identity, and whatever is FATAL or PANIC. */
 enum pg_class {
 	PG_NONE = 0,
-	PG_RETRY,      /* 40001 40P01 55P03: run the transaction again */
-	PG_CONNECTION, /* 08*, 57P0x, 25006, 25P03, none at all, 0A000 at BEGIN, 55000 of the identity, and whatever is FATAL or PANIC: new connection */
+	PG_RETRY,       /* 40001 40P01 55P03: run the transaction again */
+	PG_CONNECTION,  /* new connection */
 	PG_UNAVAILABLE, /* 57014, 53*: 503 */
 	PG_DUPLICATE,   /* 23505: constraint tells which */
 	PG_FORBIDDEN,   /* 42501, 42P01: the role lacks a right that it was given when the schema was made */
@@ -128,7 +129,7 @@ enum lu_error pg_pipe_send(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 enum lu_error pg_pipe_take(struct pg *pg, int64_t deadline_ns, PGresult **ret_result) LU_MUST_CHECK;
 enum lu_error pg_pipe_end(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
-/* --- reading binary results ----------------------------------------------------------------------------------------- */
+/* --- reading binary results --------------------------------------------------------------------------------------- */
 int64_t pg_get_int(const PGresult *r, int row, int column); /* int2, int4, int8, xid8; CHECKs the length; NULL: 0 */
 bool pg_get_bool(const PGresult *r, int row, int column);
 struct text pg_get_text(const PGresult *r, int row, int column, struct arena *arena); /* copied; NULL: data NULL */

@@ -11,7 +11,8 @@ void reservation_read_send(struct pg *pg, struct arena *arena, const struct uuid
 enum lu_error reservation_read_take(struct pg *pg, int64_t deadline_ns, struct arena *arena,
                                     struct reservation ***ret_reservations, size_t *ret_count)
 	LU_MUST_CHECK; /* by id */
-/* One of them, outside a batch, and the database's clock; *ret_reservation NULL, the clock untouched: there is none such. */
+/* One of them, outside a batch, and the database's clock; *ret_reservation NULL, the clock untouched:
+ * there is none such. */
 enum lu_error reservation_find(struct pg *pg, struct arena *arena, const struct uuid *id, int64_t deadline_ns,
                                struct reservation **ret_reservation, int64_t *ret_now_us) LU_MUST_CHECK;
 /* Live holds of these SKUs that are due at clock_timestamp(), earliest first, at most `limit`; and, per SKU, the earliest

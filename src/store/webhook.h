@@ -56,7 +56,7 @@ enum lu_error webhook_failures(struct pg *pg, struct arena *arena, const struct 
                                int64_t deadline_ns, struct webhook_failure **ret_failures, size_t *ret_count)
 	LU_MUST_CHECK;
 
-/* --- the leader's ---------------------------------------------------------------------------------------------------- */
+/* --- the leader's ------------------------------------------------------------------------------------------------- */
 
 /* True if this session delivers from now on, until it ends: one at a time can. */
 enum lu_error webhook_lead(struct pg *pg, int64_t deadline_ns, bool *ret_leads) LU_MUST_CHECK;

@@ -1,11 +1,12 @@
-/* What a turn on a channel adds to the plain call, in CPU: the same SKU looked at, and one of it held, by the API, by MCP, by a
- * press in Telegram, by an intent and a "yes" to Alexa.
+/* What a turn on a channel adds to the plain call, in CPU: the same SKU looked at, and one of it held, by the API, by
+ * MCP, by a press in Telegram, by an intent and a "yes" to Alexa.
  *
- * One client, one call at a time. A round makes a few of each on a SKU of its own. What a way costs is the lower quartile of many
- * rounds, because noise only adds; what it adds is the median of the differences within each round, because a round's noise
- * falls on all of its ways. CPU time is that of every process of `lastunit dev`, for a channel that spares the service and asks
- * PostgreSQL twice has spared nothing; less what they use while nobody calls (keepers, PostgreSQL's own work), or a turn that
- * takes longer would seem to cost that, too. A turn may add TARGET_US; exit code 1 if one adds more.
+ * One client, one call at a time. A round makes a few of each on a SKU of its own. What a way costs is the lower
+ * quartile of many rounds, because noise only adds; what it adds is the median of the differences within each round,
+ * because a round's noise falls on all of its ways. CPU time is that of every process of `lastunit dev`, for a channel
+ * that spares the service and asks PostgreSQL twice has spared nothing; less what they use while nobody calls
+ * (keepers, PostgreSQL's own work), or a turn that takes longer would seem to cost that, too. A turn may add
+ * TARGET_US; exit code 1 if one adds more.
  *
  *	make bench, or build/release/tests/bench/channel_bench [ROUNDS]
  */
@@ -38,7 +39,7 @@ static char sku[32], title[32];
 static char offers[TURNS][64], presses[TURNS][65], states[TURNS][400],
 	check[65]; /* check: the button that looks again */
 
-/* --- CPU ------------------------------------------------------------------------------------------------------------------- */
+/* --- CPU ---------------------------------------------------------------------------------------------------------- */
 
 static double cpu_us_of(pid_t pid)
 {
@@ -94,7 +95,7 @@ static struct used used_since(struct used then, struct used idle)
 	                     .wall_us = wall_us};
 }
 
-/* --- the calls ------------------------------------------------------------------------------------------------------------- */
+/* --- the calls ---------------------------------------------------------------------------------------------------- */
 
 static const char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static const char *format(const char *format, ...)
@@ -217,7 +218,7 @@ static void alexa(enum deed deed, int turn)
 
 static void (*const ways[WAYS])(enum deed deed, int turn) = {plain, mcp, telegram, alexa};
 
-/* --- rounds ---------------------------------------------------------------------------------------------------------------- */
+/* --- rounds ------------------------------------------------------------------------------------------------------- */
 
 static void open_shop(void)
 {

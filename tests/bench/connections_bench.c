@@ -1,11 +1,11 @@
-/* What ten thousand open connections cost those who ask: availability hits per second by 64 clients, alone and beside 10,000
- * others, who have asked once and are silent since; in turns, so that a noisy moment falls on both sides.
+/* What ten thousand open connections cost those who ask: availability hits per second by 64 clients, alone and beside
+ * 10,000 others, who have asked once and are silent since; in turns, so that a noisy moment falls on both sides.
  *
  *	connections_bench [ROUNDS [SECONDS_EACH]]
  *
  * It prints medians and ratios: hits per second beside the others, which must be at least 0.9 of those alone; the CPU of
- * the service for each; its memory, which must stay under 200 MiB; and the p99 of a hit against its p50, 3 at most. Load and
- * service share the machine. Exit code 1 if one is missed.
+ * the service for each; its memory, which must stay under 200 MiB; and the p99 of a hit against its p50, 3 at most.
+ * Load and service share the machine. Exit code 1 if one is missed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static _Noreturn void give_up(const char *what)
 	exit(2);
 }
 
-/* --- one exchange ---------------------------------------------------------------------------------------------------------- */
+/* --- one exchange ------------------------------------------------------------------------------------------------- */
 
 static int come(void)
 {
@@ -80,7 +80,7 @@ static bool is_whole(const char *answer, size_t size)
 	return size >= (size_t)(end + 4 - answer) + (size_t)atoi(length + 16);
 }
 
-/* --- the others ------------------------------------------------------------------------------------------------------------- */
+/* --- the others --------------------------------------------------------------------------------------------------- */
 
 static void open_others(void)
 {
@@ -106,7 +106,7 @@ static void close_others(void)
 		shop_sleep_ms(20);
 }
 
-/* --- those who ask ---------------------------------------------------------------------------------------------------------- */
+/* --- those who ask ------------------------------------------------------------------------------------------------ */
 
 static void ask_again(struct client *client)
 {
@@ -142,7 +142,7 @@ static void ask_for(int epoll, double seconds)
 	}
 }
 
-/* --- rounds ----------------------------------------------------------------------------------------------------------------- */
+/* --- rounds ------------------------------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {

@@ -1,12 +1,13 @@
-/* What a thousand event streams cost those who buy: checkouts per second without streams, with streams that watch what nobody
- * buys, and with streams that watch what is being sold (most of them one SKU, every second of those the hottest, and a few
- * everything); in turns, so that a noisy moment falls on all three.
+/* What a thousand event streams cost those who buy: checkouts per second without streams, with streams that watch what
+ * nobody buys, and with streams that watch what is being sold (most of them one SKU, every second of those the hottest,
+ * and a few everything); in turns, so that a noisy moment falls on all three.
  *
  *	stream_bench [ROUNDS [SECONDS_EACH]]
  *
- * It prints medians and ratios: of the checkouts per second, which must be at least 0.95 (src/api/README.md), and of the CPU
- * that a checkout takes, of all processes of `lastunit dev`. Buyers and listeners run on the same machine and take their part of
- * it; the listeners' reading is in the first ratio and not in the second. Exit code 1 if a rate is below 0.95.
+ * It prints medians and ratios: of the checkouts per second, which must be at least 0.95 (src/api/README.md), and
+ * of the CPU that a checkout takes, of all processes of `lastunit dev`. Buyers and listeners run on the same
+ * machine and take their part of it; the listeners' reading is in the first ratio and not in the second. Exit code
+ * 1 if a rate is below 0.95.
  */
 #include <stdio.h>
 #include <stdlib.h>

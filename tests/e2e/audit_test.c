@@ -31,7 +31,7 @@
 #include "store/epoch.h"
 #include "store/pg.h"
 
-/* --- one fault each --------------------------------------------------------------------------------------------------- */
+/* --- one fault each ----------------------------------------------------------------------------------------------- */
 
 static struct pg_server server;
 
@@ -353,7 +353,7 @@ static void what_cannot_be_reached_is_exit_code_3_and_what_is_not_ours_2(void **
 	command_done(&command);
 }
 
-/* --- cells ---------------------------------------------------------------------------------------------------------- */
+/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 /* An open epoch on a Redis of its own, as a service leaves it: nobody repairs a cell meanwhile. */
 static void open_epoch(const char *url, struct redis_server *redis_server, char namespace[CELL_NAMESPACE_BYTES + 1])
@@ -432,7 +432,7 @@ static int stop_server(void **state)
 	return 0;
 }
 
-/* --- beside a running service --------------------------------------------------------------------------------------------- */
+/* --- beside a running service ------------------------------------------------------------------------------------- */
 
 static struct service service;
 

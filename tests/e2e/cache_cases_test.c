@@ -75,7 +75,7 @@ static int audited(void **state)
 	return shop_audit(state);
 }
 
-/* --- B31, B32 --------------------------------------------------------------------------------------------------------- */
+/* --- B31, B32 ----------------------------------------------------------------------------------------------------- */
 
 static void b31_a_fill_that_selected_before_the_sale_is_refused(void **state)
 {
@@ -130,7 +130,7 @@ static void b32_nothing_is_filled_between_the_mark_and_the_commit(void **state)
 	hits_say("B32", 9, 0);
 }
 
-/* --- B34 -------------------------------------------------------------------------------------------------------------- */
+/* --- B34 ---------------------------------------------------------------------------------------------------------- */
 
 static void b34_what_was_rolled_back_was_never_seen(void **state)
 {
@@ -153,7 +153,7 @@ static void b34_what_was_rolled_back_was_never_seen(void **state)
 	assert_int_equal(service_row(&shop, "B34-A").version, 2);
 }
 
-/* --- B35 -------------------------------------------------------------------------------------------------------------- */
+/* --- B35 ---------------------------------------------------------------------------------------------------------- */
 
 static void b35_sales_go_on_while_redis_stands_still_and_nobody_reads_the_old_count(void **state)
 {
@@ -209,7 +209,7 @@ static void b35_a_publish_whose_answer_is_lost_leaves_no_old_count(void **state)
 	hits_say("B35-D", 9, 0);
 }
 
-/* --- B37, B38 --------------------------------------------------------------------------------------------------------- */
+/* --- B37, B38 ----------------------------------------------------------------------------------------------------- */
 
 static void b37_a_filler_frozen_beyond_its_ticket_fills_nothing(void **state)
 {
@@ -275,7 +275,7 @@ static void b38_an_emptied_redis_permits_nothing(void **state)
 	hits_say("B38-FLUSH", MARKED - 2, 0);
 }
 
-/* --- B40 -------------------------------------------------------------------------------------------------------------- */
+/* --- B40 ---------------------------------------------------------------------------------------------------------- */
 
 static void import_row(const char *row)
 {
@@ -347,7 +347,7 @@ static void b40_every_way_to_write_is_seen_by_every_hit(void **state)
 	hits_say("B40", 44, 0);
 }
 
-/* --- B41, B44 --------------------------------------------------------------------------------------------------------- */
+/* --- B41, B44 ----------------------------------------------------------------------------------------------------- */
 
 static void b41_a_redis_that_returns_with_old_values_is_not_believed(void **state)
 {

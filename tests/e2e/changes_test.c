@@ -52,7 +52,7 @@ static void items_are_ledger_entries_with_their_sku(void **state)
 	assert_string_equal(cursor, last);
 }
 
-/* --- a busy shop ------------------------------------------------------------------------------------------------------- */
+/* --- a busy shop -------------------------------------------------------------------------------------------------- */
 
 static void buy(int index, void *context)
 {
@@ -114,7 +114,7 @@ static void what_a_stranger_commits_late_comes_and_holds_back_what_follows(void 
 	expect_item("CHANGES-NEXT", 2);
 }
 
-/* --- refusals ---------------------------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void a_cursor_of_another_database_is_refused_with_the_way_out(void **state)
 {

@@ -284,7 +284,7 @@ static bool exists(const char *format, const char *name)
 	return lstat(path, &status) == 0;
 }
 
-/* --- tests ---------------------------------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------------------------- */
 
 static void it_serves_and_dev_env_says_where(void **state)
 {

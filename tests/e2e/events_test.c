@@ -43,7 +43,7 @@ static void sell(const char *sku, int64_t quantity)
 	assert_int_equal(service_sell(&shop, shop.key_pos, NULL, sku, quantity), 201);
 }
 
-/* --- named SKUs --------------------------------------------------------------------------------------------------------- */
+/* --- named SKUs --------------------------------------------------------------------------------------------------- */
 
 static void a_stream_begins_with_what_is_and_goes_on_with_each_change(void **state)
 {
@@ -99,7 +99,7 @@ static void a_stream_outlives_postgresql(void **state)
 	hear_of("EV-RESTART", 4, 2);
 }
 
-/* --- a busy SKU ----------------------------------------------------------------------------------------------------------- */
+/* --- a busy SKU --------------------------------------------------------------------------------------------------- */
 
 static void buy(int index, void *context)
 {
@@ -131,7 +131,7 @@ static void a_busy_sku_never_goes_back_and_ends_as_it_is(void **state)
 	assert_int_equal(version, last);
 }
 
-/* --- all changes ---------------------------------------------------------------------------------------------------------- */
+/* --- all changes -------------------------------------------------------------------------------------------------- */
 
 static void a_stream_without_skus_tells_of_all_and_resumes_where_it_was(void **state)
 {
@@ -254,7 +254,7 @@ static void who_reads_named_skus_slowly_gets_the_newest_state_of_each(void **sta
 	assert_true(events < 150 * UPDATES);
 }
 
-/* --- refusals and ends ------------------------------------------------------------------------------------------------- */
+/* --- refusals and ends -------------------------------------------------------------------------------------------- */
 
 static void what_waiting_does_not_mend_is_refused_as_everywhere(void **state)
 {
@@ -323,7 +323,7 @@ static void a_transaction_left_open_holds_events_back_and_is_seen(void **state)
 	shop_wait_until(shop_metric(&shop, "lastunit_feed_lag_milliseconds") == 0);
 }
 
-/* --- what it costs ------------------------------------------------------------------------------------------------------ */
+/* --- what it costs ------------------------------------------------------------------------------------------------ */
 
 static long rss_kib(pid_t pid)
 {

@@ -46,7 +46,7 @@ static void is_sold_once(const char *sku, const char *cart, int64_t left)
 	shop_expect_seen(&detour.service, sku, left, 0);
 }
 
-/* --- B46, B47, B48 ---------------------------------------------------------------------------------------------------- */
+/* --- B46, B47, B48 ------------------------------------------------------------------------------------------------ */
 
 struct b46 {
 	const char *body;
@@ -148,7 +148,7 @@ static void b48_a_key_names_one_thing(void **state)
 	is_sold_once("B48", checkout("b48", "B48", 1), 9);
 }
 
-/* --- B49, B50 --------------------------------------------------------------------------------------------------------- */
+/* --- B49, B50 ----------------------------------------------------------------------------------------------------- */
 
 static void b49_two_channels_may_choose_the_same_key(void **state)
 {
@@ -192,7 +192,7 @@ static void b50_refusals_are_kept_and_failures_are_not(void **state)
 	shop_expect_row("B50", 3, 0);
 }
 
-/* --- B51 -------------------------------------------------------------------------------------------------------------- */
+/* --- B51 ---------------------------------------------------------------------------------------------------------- */
 
 /* Twenty sales of a till: the first twelve of B51-A, then seven of B51-B, and one that cannot be had. */
 static char *till_queue(void)
@@ -248,7 +248,7 @@ static void b51_a_tills_queue_sent_again_by_two_tabs_has_twenty_effects(void **s
 	assert_int_equal(service_ledger_count(&shop, "B51-B", "sale"), 7);
 }
 
-/* --- B54 -------------------------------------------------------------------------------------------------------------- */
+/* --- B54 ---------------------------------------------------------------------------------------------------------- */
 
 static void lose_commit(const char *sku, enum proxy_action action, bool terminate)
 {

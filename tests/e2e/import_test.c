@@ -36,7 +36,7 @@ static char database[600], redis[300];
 static const char *const variables[] = {database, redis, "LASTUNIT_REDIS_TIMEOUT_MS=5000", NULL};
 static char directory[] = "/tmp/import-test-XXXXXX";
 
-/* --- words ---------------------------------------------------------------------------------------------------------- */
+/* --- words -------------------------------------------------------------------------------------------------------- */
 
 static const char *path_of(const char *name)
 {
@@ -163,7 +163,7 @@ static int audit_is_sound(void **state)
 	return code;
 }
 
-/* --- what it does ------------------------------------------------------------------------------------------------------ */
+/* --- what it does ------------------------------------------------------------------------------------------------- */
 
 static void new_skus_are_created_with_what_the_file_says(void **state)
 {
@@ -274,7 +274,7 @@ static void the_demo_catalogue_can_be_imported(void **state)
 	answer_done(&answer);
 }
 
-/* --- once ------------------------------------------------------------------------------------------------------------------ */
+/* --- once --------------------------------------------------------------------------------------------------------- */
 
 static void the_same_file_twice_has_its_effect_once(void **state)
 {
@@ -445,7 +445,7 @@ static void a_row_that_a_stranger_locks_is_waited_for_with_no_lock_held(void **s
 	assert_row("LUNCH-B", 15, 2);
 }
 
-/* --- refusals ------------------------------------------------------------------------------------------------------------------ */
+/* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void a_count_never_goes_below_what_is_held(void **state)
 {
@@ -590,7 +590,7 @@ static void exit_codes_tell_the_user_from_the_backend(void **state)
 	done(&result);
 }
 
-/* --- foreign files ---------------------------------------------------------------------------------------------------------------- */
+/* --- foreign files ------------------------------------------------------------------------------------------------ */
 
 static void lines_are_counted_as_an_editor_does(void **state)
 {
@@ -662,7 +662,7 @@ static void an_order_file_brings_its_skus_and_descriptions(void **state)
 	done(&result);
 }
 
-/* --- the cache epoch --------------------------------------------------------------------------------------------------------------- */
+/* --- the cache epoch ---------------------------------------------------------------------------------------------- */
 
 static void more_than_two_thousand_existing_skus_close_the_epoch_and_the_service_opens_the_next(void **state)
 {
@@ -720,7 +720,7 @@ static void without_redis_or_with_a_dead_one_no_old_count_is_answered(void **sta
 	}
 }
 
-/* --- beside sales ------------------------------------------------------------------------------------------------------------------- */
+/* --- beside sales ------------------------------------------------------------------------------------------------- */
 
 struct seller {
 	pthread_t thread;
@@ -782,7 +782,7 @@ static void imports_and_sales_of_the_same_skus_add_up(void **state)
 	assert_string_equal(ask("SELECT sum(deadlocks) FROM pg_stat_database"), "0");
 }
 
-/* --------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- the service ------------------------------------------------------------------------------------------------ */
 
 static int start(void **state)
 {

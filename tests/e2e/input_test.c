@@ -58,7 +58,7 @@ static void quantity_is_refused(const char *sku, const char *quantity)
 		fail_msg("a batch with quantity %s: %lld", quantity, (long long)status);
 }
 
-/* --- B57 to B60 ------------------------------------------------------------------------------------------------------- */
+/* --- B57 to B60 --------------------------------------------------------------------------------------------------- */
 
 static void b57_nothing_negative_is_sold_or_offset(void **state)
 {
@@ -177,7 +177,7 @@ static void b60_what_is_no_whole_number_is_no_quantity(void **state)
 	nothing_happened("B60");
 }
 
-/* --- B62, B63, B64 ---------------------------------------------------------------------------------------------------- */
+/* --- B62, B63, B64 ------------------------------------------------------------------------------------------------ */
 
 static char *repeated(const char *before, const char *what, size_t times, const char *after)
 {
@@ -329,7 +329,7 @@ static void b64_a_nul_in_an_address_opens_nothing(void **state)
 	shop_expect_row("B64", 5, 0);
 }
 
-/* --- B66, B67, B73 ---------------------------------------------------------------------------------------------------- */
+/* --- B66, B67, B73 ------------------------------------------------------------------------------------------------ */
 
 static void put_is(const char *encoded, int status)
 {

@@ -158,8 +158,8 @@ static void is_refused(const char *principal, const char *origins, int exit_code
 	command_done(&done);
 }
 
-/* No page says such an Origin, so the key would be refused everywhere; and without any it would be no publishable one, though
- * a page is what it is for: `--origins "$UNSET"`. */
+/* No page says such an Origin, so the key would be refused everywhere; and without any it would be no publishable one,
+ * though a page is what it is for: `--origins "$UNSET"`. */
 static void origins_that_no_browser_sends_make_no_key(void **state)
 {
 	is_refused("page", "", 2);

@@ -1,8 +1,9 @@
 /* How the backends are, at /readyz and in the log of an instance that nobody asks anything of.
  *
- * Bugs it guards against: a dead Redis that an idle instance goes on calling reachable, since no call of its own has failed;
- * warnings that are those of the start for ever; an outage that leaves no line in the log, or thousands; a reason
- * (WRONGPASS) that nobody is told; a role that has lost a right, while all is called well and each write is a 500.
+ * Bugs it guards against: a dead Redis that an idle instance goes on calling reachable, since no call of its own
+ * has failed; warnings that are those of the start for ever; an outage that leaves no line in the log, or
+ * thousands; a reason (WRONGPASS) that nobody is told; a role that has lost a right, while all is called well
+ * and each write is a 500.
  */
 #include <setjmp.h>
 #include <stdarg.h>

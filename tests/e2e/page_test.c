@@ -28,7 +28,7 @@ static const char *own_origin(void)
 	return shop_text("Origin: http://127.0.0.1:%d\r\n", shop.port);
 }
 
-/* --- the page --------------------------------------------------------------------------------------------------------- */
+/* --- the page ----------------------------------------------------------------------------------------------------- */
 
 static void the_page_asks_nobody_but_this_service(void **state)
 {
@@ -70,7 +70,7 @@ static void each_of_its_files_is_served_as_what_it_is(void **state)
 	get("/page/..%2F..%2F..%2Fsql%2Fdemo.csv", NULL, 404);
 }
 
-/* --- its keys --------------------------------------------------------------------------------------------------------- */
+/* --- its keys ----------------------------------------------------------------------------------------------------- */
 
 static void only_a_loopback_page_of_this_host_is_our_own(void **state)
 {
@@ -180,7 +180,7 @@ static void a_naive_control_whose_session_dies_leaves_nothing_either(void **stat
 	assert_string_equal(pg_server_ask(shop.database_url, left), "0");
 }
 
-/* --- where the time went ---------------------------------------------------------------------------------------------- */
+/* --- where the time went ------------------------------------------------------------------------------------------ */
 
 static const char *const steps[] = {"queue;dur=",  "lock;dur=",   "decide;dur=", "write;dur=",
                                     "intend;dur=", "commit;dur=", "publish;dur="};
@@ -240,7 +240,7 @@ static void a_channels_answer_says_it_too(void **state)
 	expect_header("Server-Timing", answer_string(&shop_answer, "result.structuredContent.hold_id"));
 }
 
-/* --- a product's page ------------------------------------------------------------------------------------------------- */
+/* --- a product's page --------------------------------------------------------------------------------------------- */
 
 #define EVIL "</script><script>alert(1)</script><!-- & \\\"x\\\""
 

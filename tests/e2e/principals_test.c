@@ -127,7 +127,7 @@ static void a_till_that_may_sells_the_safety_stock(void **state)
 	expect_available(shop.key_pos, "SAFE", 0);
 }
 
-/* --- caps ------------------------------------------------------------------------------------------------------------- */
+/* --- caps --------------------------------------------------------------------------------------------------------- */
 
 static const char *holding(const char *caller, const char *sku, int quantity)
 {

@@ -71,7 +71,7 @@ static const char *leftovers(void)
 	                     " + (SELECT count(*) FROM pg_roles WHERE rolname LIKE 'lastunit%')");
 }
 
-/* --- the timeline --------------------------------------------------------------------------------------------------------- */
+/* --- the timeline ------------------------------------------------------------------------------------------------- */
 
 static void assert_timeline(json_t *timeline)
 {
@@ -137,7 +137,7 @@ static void the_controls_fail_the_strategies_hold_and_nothing_is_left(void **sta
 	assert_string_equal(pg_server_ask(pg.url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), "0");
 }
 
-/* --- the load ------------------------------------------------------------------------------------------------------------- */
+/* --- the load ----------------------------------------------------------------------------------------------------- */
 
 /* Raced until it oversells, loses or deadlocks. */
 static void fails_under_load(const char *strategy, const char *workload, const char *how)
@@ -168,7 +168,7 @@ static void the_controls_fail_under_load_each_in_its_own_way(void **state)
 	fails_under_load("process-mutex", "hot", "lost");
 }
 
-/* --- ends ----------------------------------------------------------------------------------------------------------------- */
+/* --- ends --------------------------------------------------------------------------------------------------------- */
 
 /* races: that are at work then, this one included. */
 static struct command start_long_race(int races)
@@ -296,7 +296,7 @@ static void a_result_that_nobody_got_is_a_failure(void **state)
 	assert_string_equal(leftovers(), "0");
 }
 
-/* --- rights --------------------------------------------------------------------------------------------------------------- */
+/* --- rights ------------------------------------------------------------------------------------------------------- */
 
 static void who_may_not_create_databases_races_the_textbook_alone_and_is_told(void **state)
 {
@@ -325,7 +325,7 @@ static void who_may_not_create_databases_races_the_textbook_alone_and_is_told(vo
 	pg_server_ask(pg.url, "DROP ROLE poor");
 }
 
-/* --- a service that runs -------------------------------------------------------------------------------------------------- */
+/* --- a service that runs ------------------------------------------------------------------------------------------ */
 
 static void a_service_that_runs_is_raced_on_skus_that_keep_no_stock(void **state)
 {

@@ -1,5 +1,6 @@
 /* Six channels, one unit: the last one is wanted at the same moment on every wire the service speaks. The site and the till
- * sell it by HTTP, a person presses Hold in Telegram, an agent calls `hold`, a caller says yes, a marketplace reports an order.
+ * sell it by HTTP, a person presses Hold in Telegram, an agent calls `hold`, a caller says yes, a
+ * marketplace reports an order.
  *
  * Guards against: a channel with a count, a lock or a rule of its own, which nobody sees as long as each is raced alone.
  * Always exactly one gets it, and each of the others is told why in the words of its wire.
@@ -35,7 +36,7 @@ static int open_shop(void **state)
 	return failed;
 }
 
-/* --- one round: who looked before, and what they bring with them ----------------------------------------------------------- */
+/* --- one round: who looked before, and what they bring with them -------------------------------------------------- */
 
 struct round {
 	int number;
@@ -116,7 +117,7 @@ static void round_prepare(struct round *round, int number)
 	answer_done(&answer);
 }
 
-/* --- the wires: each takes the unit in its own way and reads its own answer ------------------------------------------------ */
+/* --- the wires: each takes the unit in its own way and reads its own answer --------------------------------------- */
 
 static enum outcome judge(bool won, bool lost)
 {
@@ -203,7 +204,7 @@ static void take(int wire, void *context)
 	answer_done(&answer);
 }
 
-/* --- the referee ----------------------------------------------------------------------------------------------------------- */
+/* --- the referee -------------------------------------------------------------------------------------------------- */
 
 /* Sold, or held by the winner of a wire that holds. */
 static enum wire round_check(const struct round *round)

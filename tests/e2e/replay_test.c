@@ -225,7 +225,7 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 	json_decref(played.json);
 }
 
-/* --- a service that lies --------------------------------------------------------------------------------------------- */
+/* --- a service that lies ------------------------------------------------------------------------------------------ */
 
 enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER, LIE_NO_STOCK };
 

@@ -54,7 +54,7 @@ static const char *replacing(const char *id, const char *sku, int quantity)
 	return shop_text("{\"lines\":[{\"sku\":\"%s\",\"quantity\":%d}],\"replaces\":\"%s\"}", sku, quantity, id);
 }
 
-/* --- B15, B16 --------------------------------------------------------------------------------------------------------- */
+/* --- B15, B16 ----------------------------------------------------------------------------------------------------- */
 
 static void b15_a_late_payment_does_not_take_anothers_unit(void **state)
 {
@@ -96,7 +96,7 @@ static void b16_what_was_released_stays_released(void **state)
 	state_is(id, "released");
 }
 
-/* --- B18, B19 --------------------------------------------------------------------------------------------------------- */
+/* --- B18, B19 ----------------------------------------------------------------------------------------------------- */
 
 static void b18_a_committed_hold_gives_nothing_back_but_once_by_cancel(void **state)
 {
@@ -150,7 +150,7 @@ static void b19_part_of_a_hold_is_not_committed(void **state)
 	end_is(id, "commit", 409, "reservation_not_active");
 }
 
-/* --- B21 -------------------------------------------------------------------------------------------------------------- */
+/* --- B21 ---------------------------------------------------------------------------------------------------------- */
 
 static void b21_a_due_hold_is_in_nobodys_way_even_without_the_reaper(void **state)
 {
@@ -225,7 +225,7 @@ static void b21_twenty_thousand_holds_that_end_at_once_are_each_freed_once(void 
 	                 batches * 1000);
 }
 
-/* --- B22, B23 --------------------------------------------------------------------------------------------------------- */
+/* --- B22, B23 ----------------------------------------------------------------------------------------------------- */
 
 struct b22 {
 	char id[37], code[40];
@@ -376,7 +376,7 @@ static void b23_a_due_hold_behind_a_locked_row_is_shown_as_expired(void **state)
 	shop_expect_row("B23-LOCK", 1, 0);
 }
 
-/* --- whose is it ------------------------------------------------------------------------------------------------------ */
+/* --- whose is it -------------------------------------------------------------------------------------------------- */
 
 static void the_scope_admin_does_not_see_what_is_anothers(void **state)
 {
@@ -405,7 +405,7 @@ static void the_scope_admin_does_not_see_what_is_anothers(void **state)
 	end_is(id, "release", 200, NULL);
 }
 
-/* --- B25, B27 --------------------------------------------------------------------------------------------------------- */
+/* --- B25, B27 ----------------------------------------------------------------------------------------------------- */
 
 struct b25 {
 	struct tally stolen;
@@ -481,7 +481,7 @@ static void b27_stock_is_never_corrected_below_what_is_held(void **state)
 	shop_expect_row("B27", 0, 0);
 }
 
-/* --- B28 -------------------------------------------------------------------------------------------------------------- */
+/* --- B28 ---------------------------------------------------------------------------------------------------------- */
 
 static void b28_one_bad_row_and_one_locked_row_stop_nobody_else(void **state)
 {

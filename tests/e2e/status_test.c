@@ -57,7 +57,7 @@ static void printed(const struct quiet *asked, const char *text)
 	command_done(&command);
 }
 
-/* --- PostgreSQL's settings -------------------------------------------------------------------------------------------------- */
+/* --- PostgreSQL's settings ---------------------------------------------------------------------------------------- */
 
 static void server_setting(const char *sql)
 {
@@ -141,7 +141,7 @@ static void standbys_that_nobody_waits_for_are_named(void **state)
 	PQfinish(backup);
 }
 
-/* --- guards and powers ------------------------------------------------------------------------------------------------------ */
+/* --- guards and powers -------------------------------------------------------------------------------------------- */
 
 static void a_guard_that_is_gone_asleep_or_easily_silenced_is_named(void **state)
 {
@@ -206,7 +206,7 @@ static void each_right_of_the_service_is_missed(void **state)
 	assert_finding(&shop, "rights_missing", "P6", lost);
 }
 
-/* --- what moves --------------------------------------------------------------------------------------------------------------- */
+/* --- what moves --------------------------------------------------------------------------------------------------- */
 
 static void holds_are_counted_and_overdue_ones_weaken_p5(void **state)
 {
@@ -268,7 +268,7 @@ static void the_oldest_transaction_is_named(void **state)
 	PQfinish(report);
 }
 
-/* --- Redis --------------------------------------------------------------------------------------------------------------------- */
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
 
 static void redis_settings_are_told_apart_by_what_they_do(void **state)
 {
@@ -343,7 +343,7 @@ static void an_epoch_of_another_redis_or_another_life_is_told(void **state)
 	assert_finding(&shop, "epoch_closed", "", NULL);
 }
 
-/* --- who does not answer --------------------------------------------------------------------------------------------------------- */
+/* --- who does not answer ------------------------------------------------------------------------------------------ */
 
 static void assert_code(const char *const *arguments, int code, const char *word)
 {
@@ -432,7 +432,7 @@ static void no_database_is_3_and_a_silent_instance_1(void **state)
 	assert_code((const char *[]){"status", "--url", "127.0.0.1:1", NULL}, 2, "http://HOST:PORT");
 }
 
-/* --- a running service ------------------------------------------------------------------------------------------------------------ */
+/* --- a running service -------------------------------------------------------------------------------------------- */
 
 static void a_service_that_stands_is_quiet_and_one_whose_cell_lied_is_not(void **state)
 {

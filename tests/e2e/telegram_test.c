@@ -1,7 +1,8 @@
 /* The Telegram bot: what people type and press, twice, too late, and all at once.
  *
  * Guards against: a press that is sent again under another update and holds twice; a button that grew old and takes a unit;
- * "sold out" for what somebody else only holds; a repeated press that is told what was true when it was first made; an answer other than 200, which Telegram repeats for hours.
+ * "sold out" for what somebody else only holds; a repeated press that is told what was true when it was first made; an
+ * answer other than 200, which Telegram repeats for hours.
  */
 #include "lib/shop.h"
 
@@ -337,7 +338,7 @@ static void only_telegram_may_speak(void **state)
 	shop_expect(shop.key_admin, "POST", "/channels/telegram", NULL, "{\"update_id\":1}", 401);
 }
 
-/* --- groups ----------------------------------------------------------------------------------------------------------- */
+/* --- groups ------------------------------------------------------------------------------------------------------- */
 
 #define GROUP (-1001)
 
@@ -395,7 +396,7 @@ static void in_a_group_each_has_a_share_of_his_own(void **state)
 	shop_expect_row("TG-SHARE", 60, 21);
 }
 
-/* --- what Telegram would refuse --------------------------------------------------------------------------------------- */
+/* --- what Telegram would refuse ----------------------------------------------------------------------------------- */
 
 /* A message that is too old to be edited comes without its contents, dated 0. */
 static void a_message_that_cannot_be_edited_is_answered_by_another(void **state)
@@ -556,7 +557,7 @@ static void twenty_chats_hold_ten_units(void **state)
 	shop_expect_row("TG-TEN", 10, 10);
 }
 
-/* --- what a product is called (channels/names.h) ------------------------------------------------------------------------ */
+/* --- what a product is called (channels/names.h) ------------------------------------------------------------------ */
 
 #define ELSEWHERE 3
 static char told_elsewhere[ELSEWHERE][400];

@@ -47,7 +47,7 @@ static void make_due(const char *sku)
 		sku);
 }
 
-/* --- the phone -------------------------------------------------------------------------------------------------------- */
+/* --- the phone ---------------------------------------------------------------------------------------------------- */
 
 static char address[600]; /* of the next turn, as the last answer said */
 
@@ -288,7 +288,7 @@ static void only_twilio_may_call(void **state)
 	shop_expect(NULL, "POST", "/channels/twilio", type, "CallSid=CA1&From=%2B1&SpeechResult=hello", 403);
 }
 
-/* --- the skill -------------------------------------------------------------------------------------------------------- */
+/* --- the skill ---------------------------------------------------------------------------------------------------- */
 
 static char attributes[400] = "{}";
 

@@ -14,7 +14,7 @@ static const char *const beside_options[] =
 static struct receiver receiver;
 static char hook[37], secret[64];
 
-/* --- arranging ---------------------------------------------------------------------------------------------------------- */
+/* --- arranging ---------------------------------------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
@@ -77,7 +77,7 @@ static void expect(const char *type, const char *sku, int64_t version)
 	assert_int_equal(delivery_int(d, "version"), version);
 }
 
-/* --- subscriptions ------------------------------------------------------------------------------------------------------ */
+/* --- subscriptions ------------------------------------------------------------------------------------------------ */
 
 static void a_webhook_is_made_shown_and_removed_and_its_secret_is_shown_once(void **state)
 {
@@ -164,7 +164,7 @@ static void there_is_an_end_to_how_many_there_can_be(void **state)
 	shop_expect_problem("invalid_field", "100 webhooks");
 }
 
-/* --- what is sent --------------------------------------------------------------------------------------------------------- */
+/* --- what is sent ------------------------------------------------------------------------------------------------- */
 
 static void a_change_is_told_signed_as_availability(void **state)
 {
@@ -255,7 +255,7 @@ static void a_new_secret_is_signed_with_beside_the_old_one(void **state)
 	} while (delivery_is_signed(d, old));
 }
 
-/* --- endpoints that misbehave ------------------------------------------------------------------------------------------- */
+/* --- endpoints that misbehave ------------------------------------------------------------------------------------- */
 
 static void what_was_not_taken_comes_again_under_the_same_id(void **state)
 {
@@ -409,7 +409,7 @@ static void who_takes_nothing_for_long_is_disabled(void **state)
 	assert_int_equal(delivery_int(d, "version"), 2);
 }
 
-/* --- instances and outages ----------------------------------------------------------------------------------------------- */
+/* --- instances and outages ---------------------------------------------------------------------------------------- */
 
 static void another_instance_goes_on_when_the_one_that_delivers_dies(void **state)
 {

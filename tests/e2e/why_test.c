@@ -139,7 +139,7 @@ static void figures_that_do_not_add_up_are_a_broken_promise(void **state)
 	json_decref(json);
 }
 
-/* --- the cell ------------------------------------------------------------------------------------------------------------- */
+/* --- the cell ----------------------------------------------------------------------------------------------------- */
 
 static void every_state_of_a_cell_is_told_from_the_others(void **state)
 {
@@ -307,7 +307,7 @@ static void without_redis_or_an_epoch_it_says_that_postgresql_answers(void **sta
 	json_decref(json);
 }
 
-/* --- no such SKU ----------------------------------------------------------------------------------------------------------- */
+/* --- no such SKU -------------------------------------------------------------------------------------------------- */
 
 static void assert_near(const char *asked, const char *code, const char *reason)
 {

@@ -43,7 +43,7 @@ struct load {
 	_Atomic int64_t longest_ms;
 };
 
-/* --- what a key sells ------------------------------------------------------------------------------------------------ */
+/* --- what a key sells --------------------------------------------------------------------------------------------- */
 
 struct wish {
 	int lines, sku[LINES_MAX], quantity[LINES_MAX];
@@ -77,7 +77,7 @@ static void cart_of(const struct load *x, int twins, int number, char out[400])
 	snprintf(out + size, (size_t)(400 - size), "]}");
 }
 
-/* --- the clients ------------------------------------------------------------------------------------------------------ */
+/* --- the clients -------------------------------------------------------------------------------------------------- */
 
 static const struct service *door(unsigned *seed)
 {
@@ -164,7 +164,7 @@ static void work(int index, void *context)
 		look(x, index);
 }
 
-/* --- the account ------------------------------------------------------------------------------------------------------ */
+/* --- the account -------------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -253,7 +253,7 @@ static void judge(struct load *x, const char *what, int times, double seconds)
 	                 tally_total(&x->answers));
 }
 
-/* --- the tests -------------------------------------------------------------------------------------------------------- */
+/* --- the tests ---------------------------------------------------------------------------------------------------- */
 
 static void begin_with(struct load *x, const char *prefix)
 {

@@ -23,7 +23,7 @@ static struct answer post(int at, const char *path, const char *body)
 	return service_call(door(at), fleet.doors[0].key_web, "POST", path, NULL, body);
 }
 
-/* --- a hot SKU ------------------------------------------------------------------------------------------------------- */
+/* --- a hot SKU ---------------------------------------------------------------------------------------------------- */
 
 struct hot {
 	struct witness witness;
@@ -113,7 +113,7 @@ static void a_hot_sku_is_sold_out_through_both_and_neither_goes_back(void **stat
 	shop_expect_seen(&fleet.doors[1], "H000", 0, 0);
 }
 
-/* --- holds ------------------------------------------------------------------------------------------------------------ */
+/* --- holds -------------------------------------------------------------------------------------------------------- */
 
 struct holds {
 	struct witness witness;

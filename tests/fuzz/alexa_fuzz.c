@@ -1,9 +1,9 @@
 /* Fuzz target: what comes to /channels/alexa: the address of a certificate, a signature, and the envelope with its intent.
  *
- * An address is taken only if libcurl reads it as Amazon's, too, and as the same after it has tidied its path up. A signature
- * fits only if its base64 holds the bytes that our key makes over the body. Whatever an envelope holds, it is answered:
- * in the form that Alexa reads, with a sentence unless the session was over, and with a state that we can read again.
- * Input: the address, a line; the signature, a line; the envelope, whose time and skill are put in.
+ * An address is taken only if libcurl reads it as Amazon's, too, and as the same after it has tidied its path up. A
+ * signature fits only if its base64 holds the bytes that our key makes over the body. Whatever an envelope holds, it is
+ * answered: in the form that Alexa reads, with a sentence unless the session was over, and with a state that we can
+ * read again. Input: the address, a line; the signature, a line; the envelope, whose time and skill are put in.
  */
 #include <curl/curl.h>
 #include <openssl/evp.h>
@@ -26,7 +26,7 @@
 #define SKILL "amzn1.ask.skill.fuzz"
 #define BYTES_MAX (64 * 1024)
 
-/* --- the address ---------------------------------------------------------------------------------------------------- */
+/* --- the address -------------------------------------------------------------------------------------------------- */
 
 static bool part_is(CURLU *url, CURLUPart part, const char *expected)
 {
@@ -57,7 +57,7 @@ static void check_url(struct text text)
 	free(address);
 }
 
-/* --- the signature -------------------------------------------------------------------------------------------------- */
+/* --- the signature ------------------------------------------------------------------------------------------------ */
 
 static EVP_PKEY *our_key(void)
 {
@@ -117,7 +117,7 @@ static void check_signature(struct text signature, struct text body)
 	CHECK(!alexa_signature_check(our_key(), body, ours));
 }
 
-/* --- the conversation ----------------------------------------------------------------------------------------------- */
+/* --- the conversation --------------------------------------------------------------------------------------------- */
 
 /* The envelope with a time of now and our skill, if it is an object; else as it is. The caller frees it. */
 static char *complete(struct text input)
@@ -194,7 +194,7 @@ static void check_conversation(struct text input)
 	free(envelope);
 }
 
-/* --- the target ----------------------------------------------------------------------------------------------------- */
+/* --- the target --------------------------------------------------------------------------------------------------- */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -23,7 +23,7 @@
 
 #define BYTES_MAX (64 * 1024)
 
-/* --- the request ---------------------------------------------------------------------------------------------------- */
+/* --- the request -------------------------------------------------------------------------------------------------- */
 
 struct asked {
 	struct text line; /* "GET /v1/…" */
@@ -82,7 +82,7 @@ static void compose(struct text input, struct asked *asked)
 	buffer_add_text(out, input);
 }
 
-/* --- what its fields ask for ---------------------------------------------------------------------------------------- */
+/* --- what its fields ask for -------------------------------------------------------------------------------------- */
 
 /* RFC 9110, 8.8.3: [W/] " any visible byte but the quote ". Takes one off the front. */
 static bool tag_take(struct text *list, struct text *ret_tag)
@@ -173,7 +173,7 @@ static void check_conditions(const struct asked *asked, const struct peer_answer
 		CHECK(answer->status == (matches ? 304 : 200));
 }
 
-/* --- the answer ----------------------------------------------------------------------------------------------------- */
+/* --- the answer --------------------------------------------------------------------------------------------------- */
 
 static void check_problem(const struct peer_answer *answer, const json_t *body)
 {

@@ -55,7 +55,7 @@ static void prepare(struct reading *reading)
 	reading->unfit = operation_prepare(&reading->operation);
 }
 
-/* --- what is taken -------------------------------------------------------------------------------------------------- */
+/* --- what is taken ------------------------------------------------------------------------------------------------ */
 
 static void check_lines(const struct operation *operation)
 {
@@ -116,7 +116,7 @@ static void check_operation(const struct operation *operation, enum body_form fo
 		check_change(operation->sku_change);
 }
 
-/* --- written again -------------------------------------------------------------------------------------------------- */
+/* --- written again ------------------------------------------------------------------------------------------------ */
 
 static json_t *text_value(struct text text)
 {
@@ -231,7 +231,7 @@ static void check_prepared(struct operation *operation)
 	CHECK(operation_prepare(operation) == LU_OK && memcmp(before, operation->fingerprint, sizeof before) == 0);
 }
 
-/* --- each body ------------------------------------------------------------------------------------------------------ */
+/* --- each body ---------------------------------------------------------------------------------------------------- */
 
 static void check_fault(const struct fault *fault)
 {

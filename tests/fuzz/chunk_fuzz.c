@@ -23,7 +23,7 @@ struct outcome {
 	char body[BODY_MAX];
 };
 
-/* --- by the decoder ------------------------------------------------------------------------------------------------- */
+/* --- by the decoder ----------------------------------------------------------------------------------------------- */
 
 static void feed(struct chunk *chunk, struct text piece, struct outcome *outcome)
 {
@@ -59,7 +59,7 @@ static void decode(struct text bytes, size_t first, size_t piece, struct outcome
 	}
 }
 
-/* --- by the grammar ------------------------------------------------------------------------------------------------- */
+/* --- by the grammar ----------------------------------------------------------------------------------------------- */
 
 /* What stands before the next CR LF. *ret_line.size counts without it. */
 enum line { LINE_WHOLE, LINE_OPEN, LINE_BROKEN };

@@ -1,10 +1,10 @@
 /* Fuzz target: a whole connection, from its first byte to its end.
  *
- * However the bytes are cut, the answers are the same, byte for byte. They are HTTP; every request that is complete, or cannot be
- * one, is answered once, as many as one finds who takes the bytes apart with scan, parser and chunks alone, without a
- * connection; after `Connection: close` nothing is. What a handler is given (path,
- * parameters, query, fields, body) is in its answer, so that too is the same. Handlers answer at once or later, so
- * that requests sent ahead wait. Input: the bytes that a client sends.
+ * However the bytes are cut, the answers are the same, byte for byte. They are HTTP; every request that is complete, or
+ * cannot be one, is answered once, as many as one finds who takes the bytes apart with scan, parser and chunks alone,
+ * without a connection; after `Connection: close` nothing is. What a handler is given (path, parameters, query, fields,
+ * body) is in its answer, so that too is the same. Handlers answer at once or later, so that requests sent ahead wait.
+ * Input: the bytes that a client sends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 
 static size_t handled; /* requests that a handler was given */
 
-/* --- the application ------------------------------------------------------------------------------------------------ */
+/* --- the application ---------------------------------------------------------------------------------------------- */
 
 static void add_text(struct buffer *out, const char *name, struct text text)
 {
@@ -105,7 +105,7 @@ static const struct route routes[] = {
 	{HTTP_METHOD_GET | HTTP_METHOD_DELETE, "/v1/{}/{}", 0, handle_params},
 };
 
-/* --- how many answers there must be --------------------------------------------------------------------------------- */
+/* --- how many answers there must be ------------------------------------------------------------------------------- */
 
 /* What became of the bytes at the front. */
 enum taken {

@@ -65,7 +65,7 @@ static uint64_t number_of(const char *variable, uint64_t otherwise)
 	return value && *value ? strtoull(value, NULL, 10) : otherwise;
 }
 
-/* --- in the child --------------------------------------------------------------------------------------------------- */
+/* --- in the child ------------------------------------------------------------------------------------------------- */
 
 static void run_kept(struct mutator *mutator)
 {
@@ -101,7 +101,7 @@ _Noreturn static void child_main(void (*inputs)(struct mutator *mutator), struct
 	exit(0); /* not _exit(): a leak is reported here */
 }
 
-/* --- in the test ---------------------------------------------------------------------------------------------------- */
+/* --- in the test -------------------------------------------------------------------------------------------------- */
 
 static void keep_input(char path[64])
 {

@@ -43,7 +43,7 @@ static void post(struct arena *arena, void *to, void (*deliver)(struct mailbox_i
 
 static const struct figures some_figures = {.version = 7, .on_hand = 9, .reserved = 2, .tracked = true};
 
-/* --- look-ups ------------------------------------------------------------------------------------------------------- */
+/* --- look-ups ----------------------------------------------------------------------------------------------------- */
 
 struct reader *reader_new(struct inventory *inventory, struct event_base *base, struct mailbox *mailbox)
 {
@@ -81,7 +81,7 @@ void reader_lookup(struct reader *reader, struct lookup *lookup)
 	post(lookup->arena, lookup, on_lookup);
 }
 
-/* --- operations ----------------------------------------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------------------------------------- */
 
 static struct uuid id_of(const struct operation *operation)
 {
@@ -226,7 +226,7 @@ enum lu_error inventory_submit(struct inventory *inventory, struct operation *op
 	return LU_OK;
 }
 
-/* --- queries -------------------------------------------------------------------------------------------------------- */
+/* --- queries ------------------------------------------------------------------------------------------------------ */
 
 static void on_query(struct mailbox_item *item)
 {
@@ -249,7 +249,7 @@ const uint8_t *inventory_secret(const struct inventory *inventory)
 	return secret;
 }
 
-/* --- products: in the place of store/search.c ------------------------------------------------------------------------ */
+/* --- products: in the place of store/search.c --------------------------------------------------------------------- */
 
 static struct product product_of(int64_t id)
 {
@@ -317,7 +317,7 @@ void inventory_weaknesses(struct inventory *inventory, struct weaknesses *list)
 	weakness_add(list, "none", "", "This inventory is none.");
 }
 
-/* --- the follower: it begins, and nothing ever changes --------------------------------------------------------------- */
+/* --- the follower: it begins, and nothing ever changes ------------------------------------------------------------ */
 
 struct follower *inventory_follower(struct inventory *inventory)
 {

@@ -60,7 +60,7 @@ void peer_stop(void)
 	server = NULL;
 }
 
-/* --- turning the loop ----------------------------------------------------------------------------------------------- */
+/* --- turning the loop --------------------------------------------------------------------------------------------- */
 
 static int connect_pair(void)
 {
@@ -151,7 +151,7 @@ static void talk(int fd, struct text bytes, size_t first, size_t piece, struct b
 	close(fd);
 }
 
-/* --- taking answers apart ------------------------------------------------------------------------------------------- */
+/* --- taking answers apart ----------------------------------------------------------------------------------------- */
 
 struct apart {
 	struct peer_answers *answers;

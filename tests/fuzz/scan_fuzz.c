@@ -17,7 +17,7 @@
 #define PIECES_MAX 300 /* blocks up to this long come byte by byte */
 #define CUTS_MAX 30    /* places at which one is cut in two */
 
-/* --- the end of the block ------------------------------------------------------------------------------------------- */
+/* --- the end of the block ----------------------------------------------------------------------------------------- */
 
 struct found {
 	enum lu_error error;
@@ -60,7 +60,7 @@ static struct found check_cuts(struct text bytes)
 	return whole;
 }
 
-/* --- what it says --------------------------------------------------------------------------------------------------- */
+/* --- what it says ------------------------------------------------------------------------------------------------- */
 
 static bool is_blank(char c)
 {

@@ -9,7 +9,8 @@
 
 /* What `serve` is without any option. */
 void service_config(struct config *config);
-/* Answers peer_exchange() from now on; SERVICE_KEY is a client of this channel with these scopes. `config` must outlive it. */
+/* Answers peer_exchange() from now on; SERVICE_KEY is a client of this channel with these scopes.
+ * `config` must outlive it. */
 void service_start(const struct config *config, enum channel channel, unsigned scopes);
 void service_stop(void);
 

@@ -17,7 +17,7 @@
 #include "fuzz/fuzz.h"
 #include "http/percent.h"
 
-/* --- the rule ------------------------------------------------------------------------------------------------------- */
+/* --- the rule ----------------------------------------------------------------------------------------------------- */
 
 /* Unicode, table 3-7: the sequences that are well-formed, by their first two bytes. */
 static size_t sequence_size(struct text text)
@@ -81,7 +81,7 @@ static struct text normalised(struct text text)
 	return (struct text){(const char *)out, (size_t)size};
 }
 
-/* --- every way in --------------------------------------------------------------------------------------------------- */
+/* --- every way in ------------------------------------------------------------------------------------------------- */
 
 static void check_json(struct text sku)
 {
@@ -143,7 +143,7 @@ static void check_sku(struct text sku)
 	arena_done(&arena);
 }
 
-/* --- numbers -------------------------------------------------------------------------------------------------------- */
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 
 static void check_number(struct text text)
 {

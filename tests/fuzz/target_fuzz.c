@@ -24,7 +24,7 @@
 struct api;
 const struct router *api_router(const struct api *api);
 
-/* --- escapes -------------------------------------------------------------------------------------------------------- */
+/* --- escapes ------------------------------------------------------------------------------------------------------ */
 
 /* False: not to be decoded. */
 static bool plain_decode(struct text raw, bool plus_is_blank, struct buffer *out)
@@ -77,7 +77,7 @@ static bool check_decode(struct arena *arena, struct text raw, bool plus_is_blan
 	return good;
 }
 
-/* --- the path ------------------------------------------------------------------------------------------------------- */
+/* --- the path ----------------------------------------------------------------------------------------------------- */
 
 /* Splits at each '/'; the piece before the first is empty. */
 static size_t split(struct text path, struct text pieces[PIECES_MAX])
@@ -148,7 +148,7 @@ static void check_route(struct arena *arena, unsigned method, struct text path)
 	}
 }
 
-/* --- the query ------------------------------------------------------------------------------------------------------ */
+/* --- the query ---------------------------------------------------------------------------------------------------- */
 
 /* The values of each name, found by asking, are those of the pairs. */
 static void check_asking(struct query_pair *pairs, size_t count)

@@ -23,7 +23,7 @@
 #define FIELDS_MAX 200
 #define SIGNATURE_BYTES 28
 
-/* --- the form, in its plainest form --------------------------------------------------------------------------------- */
+/* --- the form, in its plainest form ------------------------------------------------------------------------------- */
 
 struct field {
 	struct text name, value;
@@ -90,7 +90,8 @@ static int by_bytes(struct text a, struct text b)
 	return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
-/* "Sort the list of POST variables alphabetically, append each name and value to the end of the URL, sign with HMAC-SHA1." */
+/* "Sort the list of POST variables alphabetically, append each name and value to the end of the URL,
+ * sign with HMAC-SHA1." */
 static void sign(struct form *form, struct text address, char out[SIGNATURE_BYTES + 1])
 {
 	unsigned char mac[EVP_MAX_MD_SIZE];
@@ -115,7 +116,7 @@ static void sign(struct form *form, struct text address, char out[SIGNATURE_BYTE
 	buffer_done(&message);
 }
 
-/* --- the answer ----------------------------------------------------------------------------------------------------- */
+/* --- the answer --------------------------------------------------------------------------------------------------- */
 
 /* Tags of these names, properly nested, and between them text whose '&' begins an entity. */
 static void check_markup(struct text xml)
@@ -210,7 +211,7 @@ static void check_call(struct text line, struct text body)
 	buffer_done(&form.bytes);
 }
 
-/* --- the target ----------------------------------------------------------------------------------------------------- */
+/* --- the target --------------------------------------------------------------------------------------------------- */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,9 +1,11 @@
-/* Fuzz target: what an operator gives for a webhook, its URL and the name of an event, and what is in the database as its secret.
+/* Fuzz target: what an operator gives for a webhook, its URL and the name of an event, and what is in the
+ * database as its secret.
  *
  * A URL is taken only if libcurl reads it as http or https to a host, without a user; without the operator's leave, not to
  * a host that is an address which a plain reading of RFC 6890 keeps for others. A secret signs as Standard Webhooks says,
- * with the bytes that its base64 holds, read in its plainest form; whatever else stands there signs with nothing, and nothing
- * is written behind the room for a signature. Input: the URL, a line; the secret, a line; the old secret, a line; the body.
+ * with the bytes that its base64 holds, read in its plainest form; whatever else stands there signs with nothing,
+ * and nothing is written behind the room for a signature. Input: the URL, a line; the secret, a line; the old
+ * secret, a line; the body.
  */
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -23,7 +25,7 @@
 #define TIME_S INT64_C(1796135525)
 #define ID "msg_00112233445566778899aabbccddeeff"
 
-/* --- the URL -------------------------------------------------------------------------------------------------------- */
+/* --- the URL ------------------------------------------------------------------------------------------------------ */
 
 /* RFC 6890 and 5771, octet by octet. */
 static bool is_kept_4(const uint8_t a[4])
@@ -100,10 +102,10 @@ static void check_address(struct text bytes)
 	CHECK(webhook_address_is_public((struct sockaddr *)&v6) == !kept);
 }
 
-/* --- the secret ----------------------------------------------------------------------------------------------------- */
+/* --- the secret --------------------------------------------------------------------------------------------------- */
 
-/* "whsec_" and base64 with its padding, RFC 4648, 4. The size of the key; 0: it is none, or OpenSSL and we may differ on it (white
- * space), which *ret_odd says. */
+/* "whsec_" and base64 with its padding, RFC 4648, 4. The size of the key; 0: it is none, or OpenSSL and we may differ
+ * on it (white space), which *ret_odd says. */
 static size_t plain_key(struct text secret, unsigned char out[128], bool *ret_odd)
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

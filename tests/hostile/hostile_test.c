@@ -1,9 +1,10 @@
 /* Ailing backends and bodies that are not what they seem, as far as they can be seen from outside; hostile clients by the
  * thousand are in mob_test.c.
  *
- * Each test is named after the fault it guards against: a Redis that is slow but alive (b86), a body that is too large to be
- * sent at all (b89), buffers full on both sides of a connection to PostgreSQL (b91), sockets that change under a reconnect
- * (b92), memory lost on an error path (b94), numbers that arrive as others (b95), bodies taken for C strings (b96).
+ * Each test is named after the fault it guards against: a Redis that is slow but alive (b86), a body that is too
+ * large to be sent at all (b89), buffers full on both sides of a connection to PostgreSQL (b91), sockets that
+ * change under a reconnect (b92), memory lost on an error path (b94), numbers that arrive as others (b95), bodies
+ * taken for C strings (b96).
  */
 #include "lib/shop.h"
 
@@ -21,7 +22,7 @@ static void nothing_is_left(pid_t serve, int files)
 	shop_wait_until(process_open_files(serve) <= files + 16);
 }
 
-/* --- B89 -------------------------------------------------------------------------------------------------------------- */
+/* --- B89 ---------------------------------------------------------------------------------------------------------- */
 
 static void b89_a_body_beyond_the_limit_is_told_before_it_is_sent(void **state)
 {
@@ -54,7 +55,7 @@ static void b89_a_body_beyond_the_limit_is_told_before_it_is_sent(void **state)
 	http_client_done(&client);
 }
 
-/* --- B86 -------------------------------------------------------------------------------------------------------------- */
+/* --- B86 ---------------------------------------------------------------------------------------------------------- */
 
 static void b86_read(int index, void *context)
 {
@@ -92,7 +93,7 @@ static void b86_a_redis_that_is_slow_or_idle_costs_no_answer(void **state)
 	shop_expect_seen(&shop, "B86", 4, 0);
 }
 
-/* --- B91, B92 --------------------------------------------------------------------------------------------------------- */
+/* --- B91, B92 ----------------------------------------------------------------------------------------------------- */
 
 static void b91_buffers_full_on_both_sides_are_no_deadlock(void **state)
 {
@@ -177,7 +178,7 @@ static void b92_postgres_restarts_again_and_again_under_load(void **state)
 	nothing_is_left(serve, files);
 }
 
-/* --- B94, B95 --------------------------------------------------------------------------------------------------------- */
+/* --- B94, B95 ----------------------------------------------------------------------------------------------------- */
 
 static void b94_go(int index, void *context)
 {
@@ -264,7 +265,7 @@ static void b95_what_is_written_is_what_is_read(void **state)
 	}
 }
 
-/* --- B96 -------------------------------------------------------------------------------------------------------------- */
+/* --- B96 ---------------------------------------------------------------------------------------------------------- */
 
 /* A body of these bytes, in pieces of this size. Returns the status. */
 static int send_body(const char *bytes, size_t size, size_t piece)

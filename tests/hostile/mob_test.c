@@ -1,20 +1,20 @@
-/* Hostile clients by the thousand, beside good ones: clients that leave while their request is owned (b88), slow, oversized,
- * lying and unread ones (b89).
+/* Hostile clients by the thousand, beside good ones: clients that leave while their request is owned (b88), slow,
+ * oversized, lying and unread ones (b89).
  *
  * What decides is that every good client is served, that the mob is told and thrown out, and that the process has no
- * descriptor and no memory more afterwards. Times are printed, not judged by the exit code: by how much a thousand of each kind
- * raise the good clients' p99, in a table; and what a hostile connection costs the service in CPU, which depends less on who
- * else uses the machine.
+ * descriptor and no memory more afterwards. Times are printed, not judged by the exit code: by how much a thousand of
+ * each kind raise the good clients' p99, in a table; and what a hostile connection costs the service in CPU, which
+ * depends less on who else uses the machine.
  *
- * A good client asks every PACE_MS and sells with every twentieth request; what it waits counts from when it was due, so that a
- * stall is not taken for patience. A hostile one connects once in BACK_AFTER_MS at most: without a bound the measure would
- * be how much of the machine its generator gets.
+ * A good client asks every PACE_MS and sells with every twentieth request; what it waits counts from when it was due,
+ * so that a stall is not taken for patience. A hostile one connects once in BACK_AFTER_MS at most: without a bound the
+ * measure would be how much of the machine its generator gets.
  *
- * The table compares the median of the rounds' p99 beside the mob with that of the rounds alone, which take turns with them. A
- * stall of the host spoils the round it falls into, and nothing else: half of a side's rounds may be spoiled before its
- * median is. It would spoil the p99 of all waits together, of which the worst round alone makes most, and the median of the
- * rounds' ratios as soon as either of the two is stalled. The row "nobody" is the same measure without a mob: as far as
- * that is from 1 the other ratios may be off.
+ * The table compares the median of the rounds' p99 beside the mob with that of the rounds alone, which take turns with
+ * them. A stall of the host spoils the round it falls into, and nothing else: half of a side's rounds may be spoiled
+ * before its median is. It would spoil the p99 of all waits together, of which the worst round alone makes most, and
+ * the median of the rounds' ratios as soon as either of the two is stalled. The row "nobody" is the same measure
+ * without a mob: as far as that is from 1 the other ratios may be off.
  */
 #include "lib/shop.h"
 
@@ -31,7 +31,7 @@
 #define ROUNDS 13
 #define RATIO_WANTED 1.2
 
-/* --- good clients ------------------------------------------------------------------------------------------------------- */
+/* --- good clients ------------------------------------------------------------------------------------------------- */
 
 /* One round. In ms; a sale waits for the disk as well, and one request in twenty is one: it is the p99 of all. */
 struct waits {
@@ -94,7 +94,7 @@ static void nothing_is_left(pid_t serve, int files)
 	shop_wait_until(process_open_files(serve) <= files + 16);
 }
 
-/* --- B89 --------------------------------------------------------------------------------------------------------------- */
+/* --- B89 ---------------------------------------------------------------------------------------------------------- */
 
 static void show(const struct mob_report *report)
 {
@@ -288,7 +288,7 @@ static void b89_who_never_reads_is_closed(void **state)
 	nothing_is_left(shop_child("lastunit"), 100);
 }
 
-/* --- B88 --------------------------------------------------------------------------------------------------------------- */
+/* --- B88 ---------------------------------------------------------------------------------------------------------- */
 
 static void b88_clients_that_leave_at_any_moment_leave_nothing(void **state)
 {

@@ -80,7 +80,7 @@ void crowd_run(int count, void (*work)(int index, void *context), void *context)
 	crowd_end(crowd_begin(count, work, context));
 }
 
-/* --- tallies ---------------------------------------------------------------------------------------------------------- */
+/* --- tallies ------------------------------------------------------------------------------------------------------ */
 
 void tally_add(struct tally *tally, int status)
 {

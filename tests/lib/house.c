@@ -39,7 +39,7 @@ int house_servers_stop(void **state)
 	return 0;
 }
 
-/* --- opening ---------------------------------------------------------------------------------------------------------- */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static void proxies_start(struct house *house)
 {
@@ -132,7 +132,7 @@ void wait_for_open_epoch(struct house *house)
 	fail_msg("no epoch was opened in %d s", PATIENCE_S);
 }
 
-/* --- operations ------------------------------------------------------------------------------------------------------ */
+/* --- operations --------------------------------------------------------------------------------------------------- */
 
 static void on_done(struct operation *operation)
 {
@@ -263,7 +263,7 @@ struct uuid hold_for(struct house *house, const char *lines, int64_t ttl_s)
 	return id;
 }
 
-/* --- reads: one look-up, one loop, one thread --------------------------------------------------------------------------- */
+/* --- reads: one look-up, one loop, one thread --------------------------------------------------------------------- */
 
 struct looking {
 	struct house *house;
@@ -375,7 +375,7 @@ void warm(struct house *house, const char *sku)
 	fail_msg("%s was never served from Redis", sku);
 }
 
-/* --- arranging -------------------------------------------------------------------------------------------------------------- */
+/* --- arranging ---------------------------------------------------------------------------------------------------- */
 
 const char *sql(struct house *house, const char *text)
 {

@@ -58,7 +58,7 @@ void house_close(struct house *house);
 /* house_open reads these before it starts; tests change them first. */
 extern struct config house_config;
 
-/* --- operations ------------------------------------------------------------------------------------------------------ */
+/* --- operations --------------------------------------------------------------------------------------------------- */
 struct attempt_at {
 	struct operation operation;
 	struct arena arena;
@@ -79,7 +79,7 @@ struct uuid hold_for(struct house *house, const char *lines, int64_t ttl_s);
 struct attempt_at *begin_by_id(struct house *house, enum operation_kind kind, struct uuid target);
 enum lu_error run_by_id(struct house *house, enum operation_kind kind, struct uuid target);
 
-/* --- reads ------------------------------------------------------------------------------------------------------------- */
+/* --- reads -------------------------------------------------------------------------------------------------------- */
 struct looking;
 struct looking *look_begin(struct house *house, const char *sku);
 struct seen_item {
@@ -96,7 +96,7 @@ struct seen_item look_until_hit(struct house *house, const char *sku);
 /* Looks until the cell is filled and served from Redis. */
 void warm(struct house *house, const char *sku);
 
-/* --- arranging, past the code under test ------------------------------------------------------------------------------- */
+/* --- arranging, past the code under test -------------------------------------------------------------------------- */
 void make_sku(struct house *house, const char *code, int64_t on_hand);
 const char *sql(struct house *house, const char *text);
 int64_t sql_int(struct house *house, const char *text);

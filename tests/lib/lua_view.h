@@ -28,7 +28,8 @@ static inline bool lua_byte(struct text cell, size_t *io_at, char c)
 	return true;
 }
 
-/* value_version(): '^V|(%d+)|%d+|%d+|%d+|[01]|(.+)$' and the SKU of the key. numbers: version, on_hand, reserved, safety. */
+/* value_version(): '^V|(%d+)|%d+|%d+|%d+|[01]|(.+)$' and the SKU of the key. numbers: version,
+ * on_hand, reserved, safety. */
 static inline bool lua_value(struct text cell, struct text sku, struct text numbers[4])
 {
 	size_t at = 0;

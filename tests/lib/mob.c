@@ -75,7 +75,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- what they say --------------------------------------------------------------------------------------------------------- */
+/* --- what they say ------------------------------------------------------------------------------------------------ */
 
 static const char *text(struct mob *mob, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -164,7 +164,7 @@ static void choose(struct mob *mob, struct client *client)
 	                                                   : client->size;
 }
 
-/* --- coming and going ------------------------------------------------------------------------------------------------------ */
+/* --- coming and going --------------------------------------------------------------------------------------------- */
 
 static void leave(struct client *client, bool by_reset)
 {

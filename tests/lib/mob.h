@@ -5,8 +5,9 @@
  *	… good clients are served …
  *	mob_end(mob, &report);
  *
- * Whoever left or was thrown out comes back, but no sooner than back_after_ms behind his last coming: so it is said how much
- * they ask of the machine, which else is all that it has. Ends the test program on its own errors; asserts nothing.
+ * Whoever left or was thrown out comes back, but no sooner than back_after_ms behind his last coming: so it is
+ * said how much they ask of the machine, which else is all that it has. Ends the test program on its own
+ * errors; asserts nothing.
  */
 #ifndef TESTS_LIB_MOB_H
 #define TESTS_LIB_MOB_H

@@ -18,7 +18,7 @@
 #define RUN_MAX 16 /* bytes of an edit that takes or copies some */
 #define WORDS_MAX 400
 
-/* --- chance --------------------------------------------------------------------------------------------------------- */
+/* --- chance ------------------------------------------------------------------------------------------------------- */
 
 /* splitmix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators"). */
 static uint64_t draw(struct mutator *m)
@@ -34,7 +34,7 @@ static size_t below(struct mutator *m, size_t bound)
 	return (size_t)(draw(m) % bound);
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 static struct text file_of(struct arena *arena, const char *path)
 {
@@ -130,7 +130,7 @@ void mutator_done(struct mutator *m)
 	arena_done(&m->arena);
 }
 
-/* --- edits ---------------------------------------------------------------------------------------------------------- */
+/* --- edits -------------------------------------------------------------------------------------------------------- */
 
 struct draft {
 	char *bytes;

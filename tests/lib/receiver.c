@@ -1,4 +1,5 @@
-/* An endpoint of webhooks (receiver.h). Its signatures are computed from the specification, not with the code under test. */
+/* An endpoint of webhooks (receiver.h). Its signatures are computed from the specification, not with
+ * the code under test. */
 #include "lib/receiver.h"
 
 #include <arpa/inet.h>

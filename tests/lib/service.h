@@ -64,7 +64,7 @@ json_t *answer_at(const struct answer *answer, const char *path);
 int64_t answer_int(const struct answer *answer, const char *path);        /* INT64_MIN: no integer there */
 const char *answer_string(const struct answer *answer, const char *path); /* "": no string there */
 
-/* --- the stock's words; each is one or two calls and returns the HTTP status ---------------------------------------- */
+/* --- the stock's words; each is one or two calls and returns the HTTP status -------------------------------------- */
 /* A new SKU, tracked. Aborts unless it is created. */
 void service_create_sku(const struct service *service, const char *sku, int64_t on_hand);
 /* One line sold / held. idempotency_key NULL: a random one. */

@@ -36,7 +36,7 @@ static __attribute__((constructor)) void choose_tests(void)
 		cmocka_set_test_filter(getenv("LASTUNIT_TEST_ONLY"));
 }
 
-/* --- the service -------------------------------------------------------------------------------------------------------- */
+/* --- the service -------------------------------------------------------------------------------------------------- */
 
 int shop_open(void **state)
 {
@@ -81,7 +81,7 @@ int shop_scaled(int full, int when_short)
 	return shop_short() ? when_short : full;
 }
 
-/* --- asking -------------------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 void shop_expect(const char *key, const char *method, const char *path, const char *headers, const char *body,
                  int status)
@@ -215,7 +215,7 @@ int64_t shop_metric(const struct service *instance, const char *name)
 	return value;
 }
 
-/* --- PostgreSQL behind its back ------------------------------------------------------------------------------------------- */
+/* --- PostgreSQL behind its back ----------------------------------------------------------------------------------- */
 
 const char *shop_sql(const char *format, ...)
 {
@@ -283,7 +283,7 @@ const char *shop_postgres_socket(void)
 	return shop_text("%s/.s.PGSQL.5432", shop_sql("SHOW unix_socket_directories"));
 }
 
-/* --- its processes -------------------------------------------------------------------------------------------------------- */
+/* --- its processes ------------------------------------------------------------------------------------------------ */
 
 static bool is_child(int pid, const char *name)
 {
@@ -346,7 +346,7 @@ void shop_restart(const char *name)
 	http_client_done(&client);
 }
 
-/* --- Redis behind its back ------------------------------------------------------------------------------------------------ */
+/* --- Redis behind its back ---------------------------------------------------------------------------------------- */
 
 const char *shop_redis_socket(void)
 {

@@ -44,7 +44,7 @@ int shop_audit(void **state);
 bool shop_short(void);
 int shop_scaled(int full, int when_short);
 
-/* --- asking ------------------------------------------------------------------------------------------------------------ */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 void shop_expect(const char *key, const char *method, const char *path, const char *headers, const char *body,
                  int status);
 /* As the web shop, under a new idempotency key. */
@@ -80,7 +80,7 @@ const char *shop_channel(int channel);
 /* The value of a metric of this instance, "lastunit_batches_total"; -1: there is none. */
 int64_t shop_metric(const struct service *instance, const char *name);
 
-/* --- behind its back ---------------------------------------------------------------------------------------------------- */
+/* --- behind its back ---------------------------------------------------------------------------------------------- */
 /* SQL as the superuser: the first value. */
 const char *shop_sql(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int64_t shop_sql_int(const char *format, ...) __attribute__((format(printf, 1, 2)));

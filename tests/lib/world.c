@@ -31,7 +31,7 @@ const struct principal world_bazaar = {8, CHANNEL_MARKETPLACE, SCOPE_READ | SCOP
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/* --- rows -------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 struct world *world_new(void)
 {
@@ -182,7 +182,7 @@ static void check_invariants(struct world *w)
 	}
 }
 
-/* --- applying a decision ------------------------------------------------------------------------------------------------ */
+/* --- applying a decision ------------------------------------------------------------------------------------------ */
 
 static void apply_rows(struct world *w, const struct decision *d)
 {
@@ -330,7 +330,7 @@ static void apply_answers(struct world *w, const struct decision *d)
 	}
 }
 
-/* --- one batch ----------------------------------------------------------------------------------------------------------- */
+/* --- one batch ---------------------------------------------------------------------------------------------------- */
 
 struct inputs {
 	struct decision_input input;
@@ -617,7 +617,7 @@ void world_batch(struct world *w, struct operation **operations, size_t count)
 	check_invariants(w);
 }
 
-/* --- operations ---------------------------------------------------------------------------------------------------------- */
+/* --- operations --------------------------------------------------------------------------------------------------- */
 
 struct operation *world_operation(struct world *w, enum operation_kind kind, struct principal principal,
                                   const char *lines)

@@ -24,7 +24,7 @@
 #define ANSWER_MS 12000 /* what has no answer by then has none: the judge will say so */
 #define LINES_MAX 5
 
-/* --- writing down --------------------------------------------------------------------------------------------------- */
+/* --- writing down ------------------------------------------------------------------------------------------------- */
 
 #define APPEND(list, count, room)                              \
 	({                                                         \
@@ -60,7 +60,7 @@ static void nap(struct client *c, int64_t most_us)
 	usleep((useconds_t)dice_between(&c->dice, 0, most_us));
 }
 
-/* --- one call ------------------------------------------------------------------------------------------------------- */
+/* --- one call ----------------------------------------------------------------------------------------------------- */
 
 struct told {
 	bool had; /* there is an answer */
@@ -158,7 +158,7 @@ static struct told insist(struct client *c, const struct client_request *request
 	}
 }
 
-/* --- reading answers ------------------------------------------------------------------------------------------------ */
+/* --- reading answers ---------------------------------------------------------------------------------------------- */
 
 static int sku_of(const json_t *object)
 {
@@ -231,7 +231,7 @@ static void read_refusal(struct client *c, struct history_write *w, const json_t
 	}
 }
 
-/* --- writes --------------------------------------------------------------------------------------------------------- */
+/* --- writes ------------------------------------------------------------------------------------------------------- */
 
 static struct history_write *write_new(struct client *c, enum operation_kind kind)
 {
@@ -475,7 +475,7 @@ static void ask_again(struct client *c)
 	told_done(&told);
 }
 
-/* --- reads ---------------------------------------------------------------------------------------------------------- */
+/* --- reads -------------------------------------------------------------------------------------------------------- */
 
 static void note_read(struct client *c, const struct told *told, const json_t *item, int wanted)
 {
@@ -585,7 +585,7 @@ void client_look_everywhere(struct client *c)
 		}
 }
 
-/* --- the thread ----------------------------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 static void act(struct client *c)
 {

@@ -4,8 +4,8 @@
  * The honest day, in milliseconds, for one SKU of which one unit is safety stock:
  *
  *	v1 created with 10 · v2 sale of 1 (100 to 110) · v3 hold of 2 (200 to 210) · v4 its commit (300 to 310)
- *	v5 a stranger's +5 (400 to 410, binds from 460) · v6 hold of 3 (500 to 510) · v7 it expires (600) · v8 a set (700 to 710)
- *	v9 cancel of the sale (800 to 810)
+ *	v5 a stranger's +5 (400 to 410, binds from 460) · v6 hold of 3 (500 to 510) · v7 it expires (600)
+ *	v8 a set (700 to 710) · v9 cancel of the sale (800 to 810)
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -49,7 +49,7 @@ struct run {
 	bool holds_ended, audited;
 };
 
-/* --- the machine itself ----------------------------------------------------------------------------------------------- */
+/* --- the machine itself ------------------------------------------------------------------------------------------- */
 
 static void *heart_main(void *context)
 {
@@ -74,7 +74,7 @@ static int64_t unix_minus_monotonic_ns(void)
 	return (int64_t)real.tv_sec * 1000 * MS + real.tv_nsec - (before_ns + after_ns) / 2;
 }
 
-/* --- a run ------------------------------------------------------------------------------------------------------------ */
+/* --- a run -------------------------------------------------------------------------------------------------------- */
 
 static void thread_start(pthread_t *thread, void *(*main_of)(void *), void *context)
 {
@@ -143,7 +143,7 @@ static void perform(struct run *run)
 	pthread_join(run->heart_thread, NULL);
 }
 
-/* --- the verdict ------------------------------------------------------------------------------------------------------ */
+/* --- the verdict -------------------------------------------------------------------------------------------------- */
 
 static unsigned show(const char *sentence)
 {
@@ -250,7 +250,7 @@ static bool run_seed(struct stage *stage, uint64_t seed, int64_t run_ms, bool ke
 	return !broken;
 }
 
-/* --- the program ------------------------------------------------------------------------------------------------------ */
+/* --- the program -------------------------------------------------------------------------------------------------- */
 
 static void find_binary(char out[PATH_MAX])
 {

@@ -235,7 +235,8 @@ bool stage_serves(const struct stage *stage)
 
 /* --- the whole ---------------------------------------------------------------------------------------------------- */
 
-/* Below the range of which the kernel gives clients' connections their ports: while an instance is dead, nobody takes its. */
+/* Below the range of which the kernel gives clients' connections their ports: while an instance is
+ * dead, nobody takes its. */
 static int free_port(int after)
 {
 	for (int port = after + 1; port < 32000; port++) {

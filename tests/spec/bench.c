@@ -65,7 +65,7 @@ const char *bench_socket(const struct pg_server *pg)
 	return out;
 }
 
-/* --- instances ---------------------------------------------------------------------------------------------------------- */
+/* --- instances ---------------------------------------------------------------------------------------------------- */
 
 static const char *binary(void)
 {
@@ -199,7 +199,7 @@ static bool wait_for_lease(struct bench *b, size_t index, char why[SCENARIO_WHY_
 	return true;
 }
 
-/* --- PostgreSQL --------------------------------------------------------------------------------------------------------- */
+/* --- PostgreSQL --------------------------------------------------------------------------------------------------- */
 
 static const char *program_path(const char *name)
 {
@@ -295,7 +295,7 @@ static void keys_make(struct bench *b, const char *url)
 	pg_free(pg);
 }
 
-/* --- the bench ------------------------------------------------------------------------------------------------------------ */
+/* --- the bench ---------------------------------------------------------------------------------------------------- */
 
 /* As libpq wants it; lives as long as the scenario. */
 static const char *database_url(struct bench *b, const char *directory)
@@ -400,7 +400,7 @@ static void bench_unmake(struct bench *b)
 	nftw(b->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* --- permutations --------------------------------------------------------------------------------------------------------- */
+/* --- permutations ------------------------------------------------------------------------------------------------- */
 
 struct bench *bench_of(const struct scenario_call *call)
 {
@@ -511,7 +511,7 @@ const struct scenario_bench bench_language = {
 	.go_on = go_on,
 };
 
-/* --- playing -------------------------------------------------------------------------------------------------------------- */
+/* --- playing ------------------------------------------------------------------------------------------------------ */
 
 static void show_log(const struct bench *b, size_t index)
 {

@@ -50,7 +50,7 @@ extern const struct scenario_bench bench_language;
 /* Starts what the scenario needs and plays it; prints the narration when it fails. True: it went as it should. */
 bool bench_play(const char *path);
 
-/* --- for the verbs (bench_verbs.c) ------------------------------------------------------------------------------------ */
+/* --- for the verbs (bench_verbs.c) -------------------------------------------------------------------------------- */
 
 extern const struct scenario_verb bench_verbs[];
 /* The bench under the run that a call belongs to. */
@@ -62,7 +62,8 @@ void bench_start(struct bench *bench, size_t index);
 void bench_end_instance(struct bench *bench, size_t index, int signal);
 bool bench_has_lease(const struct bench *bench, size_t index);
 const char *bench_socket(const struct pg_server *pg);
-/* Runs a program of PostgreSQL as the user the servers run as, with its output in the bench's directory. False: it failed. */
+/* Runs a program of PostgreSQL as the user the servers run as, with its output in the bench's
+ * directory. False: it failed. */
 bool bench_tool(struct bench *bench, const char *const *argv);
 void bench_standby_start(struct bench *bench);
 int64_t bench_deadlocks(const struct bench *bench);

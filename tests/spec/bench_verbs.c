@@ -24,7 +24,7 @@
 		clock_sleep_until(deadline_in_ms(POLL_MS));                                             \
 	}
 
-/* --- processes ---------------------------------------------------------------------------------------------------------- */
+/* --- processes ---------------------------------------------------------------------------------------------------- */
 
 enum target { REDIS, POSTGRES, INSTANCE };
 
@@ -137,7 +137,7 @@ static bool verb_resume(struct scenario_call *call)
 	return pause_or_resume(call, false);
 }
 
-/* --- wires --------------------------------------------------------------------------------------------------------------- */
+/* --- wires -------------------------------------------------------------------------------------------------------- */
 
 /* What a message is called in a scenario, on which wire it travels, and what the wire calls it. */
 static const struct {
@@ -319,7 +319,7 @@ static bool verb_unmute(struct scenario_call *call)
 	return true;
 }
 
-/* --- sync points, for threads that no session sent ------------------------------------------------------------------------ */
+/* --- sync points, for threads that no session sent ---------------------------------------------------------------- */
 
 static bool point_read(struct scenario_call *call, size_t *ret_instance, const char **ret_point)
 {
@@ -365,7 +365,7 @@ static bool verb_free(struct scenario_call *call)
 	return true;
 }
 
-/* --- looks ------------------------------------------------------------------------------------------------------------------ */
+/* --- looks -------------------------------------------------------------------------------------------------------- */
 
 /* lease of b = yes */
 static bool verb_lease(struct scenario_call *call)
@@ -421,7 +421,7 @@ static bool verb_deadlocks(struct scenario_call *call)
 	       scenario_wrong(call, "expected %lld, there were %lld", (long long)expected, (long long)seen);
 }
 
-/* --- Redis ------------------------------------------------------------------------------------------------------------------ */
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
 
 static bool redis_says(struct redis_server *redis, const char *command, const char *part)
 {
@@ -497,7 +497,7 @@ static bool verb_mend_saves(struct scenario_call *call)
 	return true;
 }
 
-/* --- PostgreSQL --------------------------------------------------------------------------------------------------------------- */
+/* --- PostgreSQL --------------------------------------------------------------------------------------------------- */
 
 static bool standby_is_there(struct scenario_call *call)
 {

@@ -105,7 +105,7 @@ static void wake(struct wire *w)
 		give_up("wake");
 }
 
-/* --- where a message ends --------------------------------------------------------------------------------------------- */
+/* --- where a message ends ----------------------------------------------------------------------------------------- */
 
 /* The first line up to its CR LF, as a number behind its type; false: not whole. */
 static bool resp_line(const char *bytes, size_t size, size_t *ret_size, long *ret_number)
@@ -149,7 +149,7 @@ static size_t postgres_size(const struct connection *c, enum side from, const ch
 	return size >= whole ? whole : 0;
 }
 
-/* --- what it is called --------------------------------------------------------------------------------------------------- */
+/* --- what it is called -------------------------------------------------------------------------------------------- */
 
 /* The n-th string of a command. */
 static bool resp_word(const char *bytes, size_t size, int n, struct text *ret)
@@ -216,7 +216,7 @@ static void postgres_name(const char *bytes, size_t size, char name[NAME_BYTES])
 	}
 }
 
-/* --- connections --------------------------------------------------------------------------------------------------------- */
+/* --- connections -------------------------------------------------------------------------------------------------- */
 
 static void connection_close(struct connection *c)
 {
@@ -386,7 +386,7 @@ static void go_on(struct wire *w, struct connection *c, enum side side)
 		connection_close(c);
 }
 
-/* --- the thread ----------------------------------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------------------------- */
 
 static int poll_fill(struct wire *w, struct pollfd *polled)
 {
@@ -442,7 +442,7 @@ static void *wire_main(void *context)
 	return NULL;
 }
 
-/* --- what the test calls --------------------------------------------------------------------------------------------------- */
+/* --- what the test calls ------------------------------------------------------------------------------------------ */
 
 struct wire *wire_new(void)
 {

@@ -1,7 +1,8 @@
 /* The wires between the instances and their servers: proxies on unix sockets that know where a message begins and ends
  * and what it is called, so that any single one can be held, delayed, lost, doubled, changed or cut off.
  *
- *	Redis messages      read (its EXEC), ticket (cas '' -> F), fill (cas F -> V), intend, publish, invalidate; others by command
+ *	Redis messages      read (its EXEC), ticket (cas '' -> F), fill (cas F -> V), intend, publish, invalidate;
+ *	                    others by command
  *	PostgreSQL messages a simple query by its first word ("commit"), a Bind by the name of its statement ("sku_read")
  *
  * A rule waits for one message and is then spent. A held message is delivered even if its sender has closed the

@@ -557,7 +557,7 @@ static void a_deadline_in_the_middle_of_a_result_closes_too(void **state)
 	pg_free(pg);
 }
 
-/* --- sessions that end --------------------------------------------------------------------------------------------- */
+/* --- sessions that end -------------------------------------------------------------------------------------------- */
 
 static void a_killed_backend_is_a_lost_connection(void **state)
 {

@@ -150,8 +150,8 @@ static void times_keep_their_microseconds(void **state)
 	pg_free(pg);
 }
 
-/* A statement of rows is two for the server. Of one row the columns are sent as they are, not as arrays of one element; what
- * is an array in itself stays one. */
+/* A statement of rows is two for the server. Of one row the columns are sent as they are, not as arrays of one element;
+ * what is an array in itself stays one. */
 static void the_columns_of_one_row_are_its_values(void **state)
 {
 	static const struct pg_statement statement = {

@@ -1,7 +1,7 @@
 /* The decision about holds, case by case: stuck, due, replaced, released twice, and how long each lives. */
 #include "unit/decide_cases.h"
 
-/* --- B. stuck, expired or double-released reservations ------------------------------------------------------------------- */
+/* --- B. stuck, expired or double-released reservations ------------------------------------------------------------ */
 
 static void b15_a_late_payment_does_not_take_anothers_unit(void **state)
 {
@@ -466,7 +466,7 @@ static void b30_time_to_live_has_bounds_and_a_hold_a_longest_life(void **state)
 	expect_figures(w, 'A', 100, 1);
 }
 
-/* --- extend and the defaults ---------------------------------------------------------------------------------------------- */
+/* --- extend and the defaults -------------------------------------------------------------------------------------- */
 
 static void extend_never_shortens_and_writes_no_entry(void **state)
 {

@@ -22,7 +22,7 @@
 #define DEPTH_MAX 8
 #define TICK_S 100
 
-/* --- the model ------------------------------------------------------------------------------------------------------------- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 
 struct model_line {
 	int sku;
@@ -345,7 +345,7 @@ static struct model_verdict model_step(struct model *m, const struct step *s)
 	return v;
 }
 
-/* --- both side by side ------------------------------------------------------------------------------------------------------- */
+/* --- both side by side -------------------------------------------------------------------------------------------- */
 
 static struct operation *operation_of(struct world *w, struct step *s)
 {
@@ -430,7 +430,7 @@ static void start(struct model *m, struct world *w, int64_t a, int64_t b, int64_
 	}
 }
 
-/* --- every short sequence ------------------------------------------------------------------------------------------------------ */
+/* --- every short sequence ----------------------------------------------------------------------------------------- */
 
 static uint64_t last_hold(const struct model *m)
 {
@@ -621,7 +621,7 @@ static void every_batch_of_three_operations_agrees_with_the_model(void **state)
 	free(scene_m);
 }
 
-/* --- long random sequences -------------------------------------------------------------------------------------------------------- */
+/* --- long random sequences ---------------------------------------------------------------------------------------- */
 
 static uint64_t random_state;
 

@@ -1,7 +1,7 @@
 /* The decision about figures, case by case: what is untracked or not for sale, cancellations, adjustments, SKUs. */
 #include "unit/decide_cases.h"
 
-/* --- untracked and safety stock ----------------------------------------------------------------------------------------- */
+/* --- untracked and safety stock ----------------------------------------------------------------------------------- */
 
 static void an_untracked_sku_sells_without_moving(void **state)
 {
@@ -52,7 +52,7 @@ static void safety_stock_is_not_for_sale_but_may_be_corrected(void **state)
 	expect_figures(w, 'A', 1, 0);
 }
 
-/* --- cancel --------------------------------------------------------------------------------------------------------------- */
+/* --- cancel ------------------------------------------------------------------------------------------------------- */
 
 static struct verdict *cancel(struct world *w, struct uuid id, const char *lines)
 {
@@ -139,7 +139,7 @@ static void a_cancellation_names_the_counts_that_would_leave_their_range(void **
 	expect_error(cancel(w, sale, "B2"), LU_OK);
 }
 
-/* --- adjust --------------------------------------------------------------------------------------------------------------- */
+/* --- adjust ------------------------------------------------------------------------------------------------------- */
 
 static void an_adjustment_is_all_or_nothing(void **state)
 {
@@ -219,7 +219,7 @@ static void a_version_that_has_run_out_refuses(void **state)
 	expect_figures(w, 'A', 10, 0);
 }
 
-/* --- SKU_PUT, REFRESH ------------------------------------------------------------------------------------------------------ */
+/* --- SKU_PUT, REFRESH --------------------------------------------------------------------------------------------- */
 
 static struct operation *put(struct world *w, const char *sku, struct sku_change change)
 {

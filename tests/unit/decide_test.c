@@ -1,8 +1,8 @@
-/* The decision, case by case: the faults that really happened (b01…) around who gets the last unit, and the rule of keys. What
- * must hold for every sequence is in decide_model_test.c; holds and stock have files of their own. */
+/* The decision, case by case: the faults that really happened (b01…) around who gets the last unit, and the rule of
+ * keys. What must hold for every sequence is in decide_model_test.c; holds and stock have files of their own. */
 #include "unit/decide_cases.h"
 
-/* --- A. oversell races --------------------------------------------------------------------------------------------------- */
+/* --- A. oversell races -------------------------------------------------------------------------------------------- */
 
 static void b01_last_unit_goes_to_one_cart_of_sixty(void **state)
 {
@@ -285,7 +285,7 @@ static void b14_a_refused_cart_names_every_short_line_and_changes_none(void **st
 	expect_ledger(w, 'B', "reserve 0 +1");
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------------ */
+/* --- keys --------------------------------------------------------------------------------------------------------- */
 
 static void a_key_has_one_effect_and_one_answer(void **state)
 {
@@ -416,7 +416,7 @@ static void a_replay_shows_the_object_as_it_was(void **state)
 	expect_figures(w, 'A', 10, 0);
 }
 
-/* --- speed ----------------------------------------------------------------------------------------------------------------- */
+/* --- speed -------------------------------------------------------------------------------------------------------- */
 
 /* Not a judge, a number to look at: the decision must not be what a hot SKU waits for. */
 static void a_full_batch_on_one_sku_is_decided_at_once(void **state)

@@ -203,7 +203,7 @@ static void nothing_is_done_meanwhile(void)
 	assert_true(cpu_s() - before < 0.1);
 }
 
-/* --- sentences -------------------------------------------------------------------------------------------------------- */
+/* --- sentences ---------------------------------------------------------------------------------------------------- */
 
 static void a_flood_of_strangers_is_let_in_by_and_by(void **state)
 {

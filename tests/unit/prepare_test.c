@@ -59,7 +59,7 @@ static bool same_fingerprint(struct operation *a, struct operation *b)
 	return memcmp(a->fingerprint, b->fingerprint, sizeof a->fingerprint) == 0;
 }
 
-/* --- lines --------------------------------------------------------------------------------------------------------------- */
+/* --- lines -------------------------------------------------------------------------------------------------------- */
 
 static void b06_twins_are_added_and_lines_sorted_by_their_bytes(void **state)
 {
@@ -143,7 +143,7 @@ static void b60_the_number_of_lines_is_bounded(void **state)
 	assert_int_equal(operation_prepare(MAKE(REFRESH, LINE("A", 0), LINE("B", 0))), LU_INVALID_LINES);
 }
 
-/* --- fingerprint ------------------------------------------------------------------------------------------------------------ */
+/* --- fingerprint -------------------------------------------------------------------------------------------------- */
 
 static void the_same_operation_has_the_same_fingerprint(void **state)
 {
@@ -232,7 +232,7 @@ static void the_fingerprint_stays_what_it_is(void **state)
 	assert_string_equal(hex, "da477ae0c51dd7c7061ea9328ef59a3dc4093e6cb3def4122a8218d3c7f1d017");
 }
 
-/* --- keys, SKUs, claims ------------------------------------------------------------------------------------------------------ */
+/* --- keys, SKUs, claims ------------------------------------------------------------------------------------------- */
 
 static struct operation *order_put(const char *number, int64_t version)
 {

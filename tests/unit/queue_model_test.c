@@ -1,7 +1,8 @@
-/* The queue beside the rule as its header says it, with random traffic, and with threads: nobody's batch meets another's. */
+/* The queue beside the rule as its header says it, with random traffic, and with threads: nobody's
+ * batch meets another's. */
 #include "unit/queue_cases.h"
 
-/* --- against the rule as the header says it ----------------------------------------------------------------------------- */
+/* --- against the rule as the header says it ----------------------------------------------------------------------- */
 
 #define WRITERS 4
 #define ITEMS 2000
@@ -35,7 +36,8 @@ static bool claims(const struct item *item, uint64_t claim)
 	return false;
 }
 
-/* Whether an earlier one that waits, or another writer, wants one of its claims; `mine`: what this writer has may be used. */
+/* Whether an earlier one that waits, or another writer, wants one of its claims; `mine`: what this
+ * writer has may be used. */
 static bool obstructed(const struct reference *r, size_t place, int mine)
 {
 	const struct item *item = r->waiting[place];
@@ -195,7 +197,7 @@ static void I13_every_batch_is_what_the_rule_says(void **state)
 	free(r);
 }
 
-/* --- threads -------------------------------------------------------------------------------------------------------------- */
+/* --- threads ------------------------------------------------------------------------------------------------------ */
 
 #define SUBMITTERS 3
 #define EACH 4000

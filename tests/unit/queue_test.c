@@ -1,7 +1,7 @@
 /* The queue, case by case: FIFO per SKU, nobody starves, and each batch takes all that it may. */
 #include "unit/queue_cases.h"
 
-/* --- who goes with whom -------------------------------------------------------------------------------------------------- */
+/* --- who goes with whom ------------------------------------------------------------------------------------------- */
 
 static void carts_of_one_sku_gather_in_order(void **state)
 {
@@ -363,7 +363,7 @@ static void what_is_given_back_may_claim_more_than_before(void **state)
 	FREE(a, b);
 }
 
-/* --- bounds ---------------------------------------------------------------------------------------------------------------- */
+/* --- bounds ------------------------------------------------------------------------------------------------------- */
 
 static void a_batch_has_at_most_256_operations(void **state)
 {

@@ -1,7 +1,8 @@
 /* The files of a race.
  *
- * Bugs it guards against: an empty file where a report was asked for and the race was stopped; half a report on a full disk;
- * a race that waits for ever to write to a FIFO which nobody reads; a device or a link that is replaced by a file.
+ * Bugs it guards against: an empty file where a report was asked for and the race was stopped; half a report
+ * on a full disk; a race that waits for ever to write to a FIFO which nobody reads; a device or a link that
+ * is replaced by a file.
  */
 #include <setjmp.h>
 #include <stdarg.h>

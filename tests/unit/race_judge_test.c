@@ -83,7 +83,7 @@ static void every_time_that_is_allowed_has_room_for_its_skus(void **state)
 	}
 }
 
-/* --- the cheapest ------------------------------------------------------------------------------------------------------- */
+/* --- the cheapest ------------------------------------------------------------------------------------------------- */
 
 #define ROW(name, holds, right, speed)                                                                      \
 	{                                                                                                       \
@@ -147,7 +147,7 @@ static void of_controls_alone_nothing_is_claimed(void **state)
 	assert_false(race_has_promise(&(struct race){0}));
 }
 
-/* --- the table ---------------------------------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static void every_workload_is_raced_by_some_that_hold_and_some_that_do_not(void **state)
 {

@@ -195,7 +195,7 @@ static void open_stream(void)
 	read_until("first\n");
 }
 
-/* --- sentences -------------------------------------------------------------------------------------------------------- */
+/* --- sentences ---------------------------------------------------------------------------------------------------- */
 
 static void what_is_sent_goes_out_at_once_and_ends_in_order(void **state)
 {
