@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/text.h"
 
 #define POOL_BYTES 4096
 #define POOLED_BYTES_MAX 256 /* more is fetched directly */
@@ -109,14 +110,6 @@ void uuid_format(const struct uuid *id, char out[UUID_TEXT_BYTES + 1])
 	*out = 0;
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool uuid_parse(struct text text, struct uuid *ret_id)
 {
 	if (text.size != UUID_TEXT_BYTES)
@@ -126,7 +119,7 @@ bool uuid_parse(struct text text, struct uuid *ret_id)
 	for (int i = 0; i < 16; i++, from += 2) {
 		if ((i == 4 || i == 6 || i == 8 || i == 10) && *from++ != '-')
 			return false;
-		int high = hex_value(from[0]), low = hex_value(from[1]);
+		int high = text_hex_digit(from[0]), low = text_hex_digit(from[1]);
 		if (high < 0 || low < 0)
 			return false;
 		id.bytes[i] = (uint8_t)(high << 4 | low);

@@ -247,6 +247,15 @@ bool text_to_int64(struct text text, int64_t *ret_value)
 	return true;
 }
 
+int text_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 const char *text_plural(int64_t count, const char *one, const char *many)
 {
 	return count == 1 || count == -1 ? one : many;

@@ -35,6 +35,9 @@ bool text_is_language(struct text text);
 /* A decimal integer, digits only with an optional minus; no blanks, no plus, no overflow, no leading zeros needed. */
 bool text_to_int64(struct text text, int64_t *ret_value);
 
+/* The value of a hex digit, of either case; -1: it is none. */
+int text_hex_digit(char c);
+
 /* The word behind a number in a sentence for people: "1 SKU", "0 SKUs", "2 SKUs". */
 const char *text_plural(int64_t count, const char *one, const char *many);
 

@@ -14,14 +14,6 @@
 
 #define DB_MAX 65535
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                              : -1;
-}
-
 /* Decodes %XX into out[room], NUL behind. False when it does not fit, or is no text. */
 static bool decode(struct text in, char *out, size_t room)
 {
@@ -29,9 +21,9 @@ static bool decode(struct text in, char *out, size_t room)
 	for (size_t i = 0; i < in.size; i++) {
 		char c = in.data[i];
 		if (c == '%') {
-			if (in.size - i < 3 || hex_digit(in.data[i + 1]) < 0 || hex_digit(in.data[i + 2]) < 0)
+			if (in.size - i < 3 || text_hex_digit(in.data[i + 1]) < 0 || text_hex_digit(in.data[i + 2]) < 0)
 				return false;
-			c = (char)(hex_digit(in.data[i + 1]) * 16 + hex_digit(in.data[i + 2]));
+			c = (char)(text_hex_digit(in.data[i + 1]) * 16 + text_hex_digit(in.data[i + 2]));
 			i += 2;
 		}
 		if (c == '\0' || used + 1 >= room)

@@ -7,6 +7,8 @@
  */
 #include "http/chunk.h"
 
+#include "base/text.h"
+
 #define SIZE_DIGITS_MAX 8
 
 enum { SIZE, EXTENSION, SIZE_LF, DATA, DATA_CR, DATA_LF, TRAILER_START, TRAILER, TRAILER_LF, END_LF };
@@ -15,15 +17,6 @@ static enum lu_error refuse(const char *why, const char **ret_why)
 {
 	*ret_why = why;
 	return LU_MALFORMED_REQUEST;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 static enum lu_error take_extra(struct chunk *chunk, char c, const char **ret_why)
@@ -37,7 +30,7 @@ static enum lu_error take_extra(struct chunk *chunk, char c, const char **ret_wh
 
 static enum lu_error take_size(struct chunk *chunk, char c, const char **ret_why)
 {
-	int digit = hex_digit(c);
+	int digit = text_hex_digit(c);
 	if (digit >= 0) {
 		if (chunk->digits == SIZE_DIGITS_MAX)
 			return refuse("A chunk size has at most 8 digits.", ret_why);

@@ -9,15 +9,6 @@
 
 #include "base/text.h"
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static enum lu_error refuse(const char *why, const char **ret_why)
 {
 	*ret_why = why;
@@ -44,8 +35,8 @@ enum lu_error percent_decode(struct arena *arena, struct text raw, bool plus_is_
 	for (size_t i = 0; i < raw.size; i++) {
 		char c = raw.data[i];
 		if (c == '%') {
-			int high = i + 2 < raw.size ? hex_digit(raw.data[i + 1]) : -1;
-			int low = i + 2 < raw.size ? hex_digit(raw.data[i + 2]) : -1;
+			int high = i + 2 < raw.size ? text_hex_digit(raw.data[i + 1]) : -1;
+			int low = i + 2 < raw.size ? text_hex_digit(raw.data[i + 2]) : -1;
 			if (high < 0 || low < 0)
 				return refuse("A '%' must be followed by two hex digits; write %25 for the sign itself.", ret_why);
 			c = (char)(high << 4 | low);

@@ -299,6 +299,18 @@ static void one_is_one_and_all_else_are_many(void **state)
 		assert_string_equal(text_plural(many[i], "entry", "entries"), "entries");
 }
 
+static void hex_digits_have_either_case_and_nothing_else_is_one(void **state)
+{
+	static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
+	for (int c = -128; c < 128; c++) {
+		int value = -1;
+		for (int digit = 0; digit < 16; digit++)
+			if (c == lower[digit] || c == upper[digit])
+				value = digit;
+		assert_int_equal(text_hex_digit((char)c), value);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +329,7 @@ int main(void)
 		cmocka_unit_test(a_language_is_told_by_its_tag),
 		cmocka_unit_test(integers_are_digits_with_an_optional_minus),
 		cmocka_unit_test(one_is_one_and_all_else_are_many),
+		cmocka_unit_test(hex_digits_have_either_case_and_nothing_else_is_one),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
