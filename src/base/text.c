@@ -35,6 +35,11 @@ int text_compare(struct text a, struct text b)
 	return order ? order : (a.size > b.size) - (a.size < b.size);
 }
 
+int text_compare_at(const void *a, const void *b)
+{
+	return text_compare(*(const struct text *)a, *(const struct text *)b);
+}
+
 struct text text_of(const char *c_string)
 {
 	return (struct text){c_string, strlen(c_string)};

@@ -11,6 +11,8 @@
 bool text_equal(struct text a, struct text b);
 /* Byte order: the same as COLLATE "C" in PostgreSQL, so both sides sort alike. */
 int text_compare(struct text a, struct text b);
+/* The same for qsort() and bsearch() over an array of struct text. */
+int text_compare_at(const void *a, const void *b);
 /* Keyed with a random seed per process: fit for tables filled by clients. */
 uint64_t text_hash(struct text text);
 struct text text_of(const char *c_string);

@@ -60,20 +60,8 @@ bool target_is_through(const struct target *target)
 
 static bool follows(const struct target *target, struct text sku)
 {
-	size_t low = 0, high = target->row.sku_count;
-	if (!target->row.skus)
-		return true;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		int order = text_compare(target->row.skus[middle], sku);
-		if (order == 0)
-			return true;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return false;
+	const struct webhook *row = &target->row;
+	return !row->skus || bsearch(&sku, row->skus, row->sku_count, sizeof *row->skus, text_compare_at);
 }
 
 /* Out of stock for the shop as a whole, safety stock left alone. */

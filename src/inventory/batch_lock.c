@@ -29,11 +29,6 @@ static void add_uuid(struct uuid *list, size_t *count, const struct uuid *id)
 	list[(*count)++] = *id;
 }
 
-static int compare_texts(const void *a, const void *b)
-{
-	return text_compare(*(const struct text *)a, *(const struct text *)b);
-}
-
 /* Every SKU, object and key that the operations name: what the first round trip locks and reads. */
 static void collect(struct attempt *a)
 {
@@ -58,7 +53,7 @@ static void collect(struct attempt *a)
 	if (b->extra_count) /* memcpy from NULL is undefined even for nothing */
 		memcpy(a->lock_codes + a->lock_code_count, b->extra, b->extra_count * sizeof *b->extra);
 	a->lock_code_count += b->extra_count;
-	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, compare_texts);
+	qsort(a->lock_codes, a->lock_code_count, sizeof *a->lock_codes, text_compare_at);
 	size_t kept = 0;
 	for (size_t i = 0; i < a->lock_code_count; i++)
 		if (kept == 0 || !text_equal(a->lock_codes[kept - 1], a->lock_codes[i]))
@@ -132,7 +127,7 @@ static enum lu_error take_begin_and_lock(struct attempt *a, struct first_round *
 
 static bool has_text(const struct text *sorted, size_t count, struct text wanted)
 {
-	return count && bsearch(&wanted, sorted, count, sizeof *sorted, compare_texts);
+	return count && bsearch(&wanted, sorted, count, sizeof *sorted, text_compare_at);
 }
 
 /* A due hold that some operation needs reaches into a row that a stranger holds. Whose need it is shows when each runs
@@ -162,7 +157,7 @@ static enum outcome return_blocked(struct attempt *a, struct first_round *round)
 	struct text *locked = ARENA_ARRAY(a->arena, a->input.sku_count, struct text);
 	for (size_t i = 0; i < a->input.sku_count; i++)
 		locked[i] = a->input.skus[i].code;
-	qsort(round->existing, round->existing_count, sizeof *round->existing, compare_texts);
+	qsort(round->existing, round->existing_count, sizeof *round->existing, text_compare_at);
 	struct operation *blocked[LU_BATCH_OPERATIONS_MAX];
 	size_t blocked_count = 0, kept = 0;
 	for (size_t i = 0; i < b->count; i++) {

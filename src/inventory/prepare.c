@@ -223,11 +223,6 @@ bool operation_needs_resolving(const struct operation *operation)
 	}
 }
 
-static int text_order(const void *left, const void *right)
-{
-	return text_compare(*(const struct text *)left, *(const struct text *)right);
-}
-
 void operation_add_skus(struct operation *operation, const struct line *lines, size_t count)
 {
 	struct text *skus = ARENA_ARRAY(operation->arena, operation->sku_count + count, struct text);
@@ -236,7 +231,7 @@ void operation_add_skus(struct operation *operation, const struct line *lines, s
 		skus[all++] = operation->skus[i];
 	for (size_t i = 0; i < count; i++)
 		skus[all++] = arena_text(operation->arena, lines[i].sku);
-	qsort(skus, all, sizeof *skus, text_order);
+	qsort(skus, all, sizeof *skus, text_compare_at);
 	for (size_t i = 0; i < all; i++)
 		if (kept == 0 || !text_equal(skus[kept - 1], skus[i]))
 			skus[kept++] = skus[i];
