@@ -105,7 +105,7 @@ enum outcome attempt_back_out(struct attempt *a, enum outcome outcome)
 
 /* --- 4 decide ----------------------------------------------------------------------------------------------------- */
 
-static struct locked_sku *find_sku(const struct decision_input *input, struct text code)
+struct locked_sku *batch_sku(const struct decision_input *input, struct text code)
 {
 	size_t low = 0, high = input->sku_count;
 	while (low < high) {
@@ -129,7 +129,7 @@ static enum lu_error look_up_holds(struct attempt *a)
 	size_t count = 0;
 	bool more = false;
 	for (size_t i = 0; i < d->needed_count; i++) {
-		struct locked_sku *sku = find_sku(&a->input, d->needed[i]);
+		struct locked_sku *sku = batch_sku(&a->input, d->needed[i]);
 		CHECK(sku);
 		more |= sku->holds_known; /* asked again: there are more than were looked up */
 		sku->holds_known = true;
@@ -361,7 +361,7 @@ static enum cell_reply invalidate_replays(struct attempt *a)
 	for (size_t i = 0; i < a->batch->count; i++) {
 		const struct operation *op = a->batch->operations[i];
 		for (size_t j = 0; op->verdict.replayed && j < op->sku_count; j++) {
-			const struct locked_sku *sku = find_sku(&a->input, op->skus[j]);
+			const struct locked_sku *sku = batch_sku(&a->input, op->skus[j]);
 			if (!sku)
 				continue;
 			skus[count] = sku->code;

@@ -36,22 +36,6 @@ static struct holdings *holdings_of(struct decision_input *input, int64_t princi
 	return h;
 }
 
-static const struct locked_sku *sku_find(const struct decision_input *input, struct text code)
-{
-	size_t low = 0, high = input->sku_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		int order = text_compare(input->skus[middle].code, code);
-		if (order == 0)
-			return &input->skus[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
-}
-
 /* First whose holdings, with room for the SKUs of all their carts … */
 static void whose(struct arena *arena, const struct batch *batch, const struct operation *op,
                   struct decision_input *input)
@@ -70,7 +54,7 @@ static void whose(struct arena *arena, const struct batch *batch, const struct o
 static void add_lines(const struct decision_input *input, const struct operation *op, struct holdings *h)
 {
 	for (size_t i = 0; i < op->line_count; i++) {
-		const struct locked_sku *sku = sku_find(input, op->lines[i].sku);
+		const struct locked_sku *sku = batch_sku(input, op->lines[i].sku);
 		if (sku)
 			h->held[h->held_count++].sku_id = sku->id;
 	}

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "inventory/batch.h"
 #include "inventory/coherence.h"
+#include "lastunit/decide.h"
 
 struct writers {
 	const struct config *config;
@@ -68,6 +69,9 @@ enum outcome batch_attempt(struct batch *batch, int64_t deadline_ns);
 /* Waits for the row that blocked these operations, holding nothing else. OUTCOME_ANSWERED: it was had (nothing is
  * answered yet); OUTCOME_BLOCKED: still not. */
 enum outcome batch_wait_for_stranger(struct batch *batch, int64_t deadline_ns);
+
+/* The row of this code among those that are locked; NULL: it is not. */
+struct locked_sku *batch_sku(const struct decision_input *input, struct text code);
 
 /* Answers one operation; its memory may be gone when this returns. */
 void batch_answer(struct operation *operation);
