@@ -11,12 +11,11 @@
 
 #include "api/render.h"
 #include "base/check.h"
+#include "base/container.h"
 #include "base/id.h"
 #include "base/text.h"
 #include "http/auth.h"
 #include "http/problem.h"
-
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 struct api_loop *loop_of(struct request *request)
 {
@@ -72,13 +71,13 @@ bool call_key_required(enum operation_kind kind)
 /* On a writer's or loader's thread. */
 static void on_done(struct operation *operation)
 {
-	struct call *call = CONTAINER(operation, struct call, operation);
+	struct call *call = CONTAINER_OF(operation, struct call, operation);
 	mailbox_post(call->mailbox, &call->item);
 }
 
 static void deliver(struct mailbox_item *item)
 {
-	struct call *call = CONTAINER(item, struct call, item);
+	struct call *call = CONTAINER_OF(item, struct call, item);
 	if (!call->one_of_many)
 		call_add_timing(call);
 	call->on_answer(call);
@@ -250,7 +249,7 @@ void ask_init(struct ask *ask, struct request *request)
 /* On a loader's thread. */
 static void on_query_done(struct query *query)
 {
-	struct ask *ask = CONTAINER(query, struct ask, query);
+	struct ask *ask = CONTAINER_OF(query, struct ask, query);
 	mailbox_post(ask->mailbox, &ask->item);
 }
 
@@ -264,7 +263,7 @@ static void fail(struct ask *ask)
 
 static void deliver_query(struct mailbox_item *item)
 {
-	struct ask *ask = CONTAINER(item, struct ask, item);
+	struct ask *ask = CONTAINER_OF(item, struct ask, item);
 	if (ask->query.error)
 		fail(ask);
 	else

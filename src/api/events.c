@@ -17,6 +17,7 @@
 #include "api/render.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/id.h"
 #include "base/metrics.h"
 #include "base/text.h"
@@ -168,7 +169,7 @@ static void on_changes(struct events *events, const struct follower_news *news)
 
 static size_t on_news(struct follower_tap *tap, const struct follower_news *news)
 {
-	struct events *events = (struct events *)((char *)tap - offsetof(struct events, tap));
+	struct events *events = CONTAINER_OF(tap, struct events, tap);
 	events->told = 0;
 	switch (news->word) {
 	case FOLLOWER_START:

@@ -14,6 +14,7 @@
 #include "api/events.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "http/auth.h"
 
 #define PAGE_ENTRIES 500
@@ -100,7 +101,7 @@ static bool has_caught_up(const struct stream *stream)
 
 static void on_page(struct mailbox_item *item)
 {
-	struct replay *replay = (struct replay *)((char *)item - offsetof(struct replay, item));
+	struct replay *replay = CONTAINER_OF(item, struct replay, item);
 	struct stream *stream = replay->stream;
 	replay->events->paging = false;
 	event_add(replay->events->pace, &(struct timeval){.tv_usec = PAGE_REST_MS * 1000});

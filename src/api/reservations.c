@@ -10,6 +10,7 @@
 #include "api/handlers.h"
 #include "api/render.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "http/auth.h"
 #include "http/problem.h"
 #include "store/reservation.h"
@@ -84,7 +85,7 @@ static void on_not_read_again(struct ask *ask)
  * cannot be read now, it is due all the same, and shown so. */
 static void on_expired(struct call *call)
 {
-	struct shown *shown = (struct shown *)((char *)call - offsetof(struct shown, call));
+	struct shown *shown = CONTAINER_OF(call, struct shown, call);
 	shown->ask.on_error = on_not_read_again;
 	ask_run(&shown->ask, read_reservation, on_reservation);
 }

@@ -5,12 +5,11 @@
 #include "api/render.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/metrics.h"
 #include "channels/names.h"
 #include "http/auth.h"
 #include "store/reservation.h"
-
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 void turn_init(struct turn *turn, struct request *request)
 {
@@ -29,7 +28,7 @@ static void finish(struct turn *turn, enum lu_error error, struct text detail)
 /* On a loader's thread. */
 static enum lu_error search(struct query *query, struct pg *pg)
 {
-	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	struct turn *turn = CONTAINER_OF(query, struct turn, ask.query);
 	return search_products(pg, query->arena, turn->said, turn->limit, query->deadline_ns, &turn->products,
 	                       &turn->product_count);
 }
@@ -37,7 +36,7 @@ static enum lu_error search(struct query *query, struct pg *pg)
 /* On a loader's thread. */
 static enum lu_error find(struct query *query, struct pg *pg)
 {
-	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	struct turn *turn = CONTAINER_OF(query, struct turn, ask.query);
 	enum lu_error error = search_product(pg, query->arena, turn->product_id, turn->said, query->deadline_ns,
 	                                     &turn->products);
 	turn->product_count = !error && turn->products;
@@ -47,7 +46,7 @@ static enum lu_error find(struct query *query, struct pg *pg)
 /* On a loader's thread. */
 static enum lu_error name(struct query *query, struct pg *pg)
 {
-	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	struct turn *turn = CONTAINER_OF(query, struct turn, ask.query);
 	enum lu_error error = search_name(pg, query->arena, turn->product_id, query->deadline_ns, &turn->products);
 	turn->product_count = !error && turn->products;
 	return error;
@@ -55,7 +54,7 @@ static enum lu_error name(struct query *query, struct pg *pg)
 
 static void on_searched(struct ask *ask)
 {
-	struct turn *turn = CONTAINER(ask, struct turn, ask);
+	struct turn *turn = CONTAINER_OF(ask, struct turn, ask);
 	if (!ask->query.error && *turn->namespace)
 		names_put(loop_of(turn->request)->names, turn->namespace, turn->asked_ns, turn->products, turn->product_count);
 	finish(turn, ask->query.error, (struct text){0});
@@ -119,7 +118,7 @@ void turn_name(struct turn *turn, int64_t product_id, void (*on_done)(struct tur
 
 static void on_looked_up(struct lookup *lookup)
 {
-	finish(CONTAINER(lookup, struct turn, lookup), lookup->error, (struct text){0});
+	finish(CONTAINER_OF(lookup, struct turn, lookup), lookup->error, (struct text){0});
 }
 
 void turn_look_up(struct turn *turn, const struct text *skus, size_t count, void (*on_done)(struct turn *turn))
@@ -149,7 +148,7 @@ struct operation *turn_operation(struct turn *turn, enum operation_kind kind)
 /* On a loader's thread. */
 static enum lu_error stand(struct query *query, struct pg *pg)
 {
-	struct turn *turn = CONTAINER(query, struct turn, ask.query);
+	struct turn *turn = CONTAINER_OF(query, struct turn, ask.query);
 	struct verdict *verdict = &turn->call.operation.verdict;
 	return reservation_find(pg, query->arena, &verdict->object_id, query->deadline_ns, &verdict->reservation,
 	                        &verdict->at_us);
@@ -172,14 +171,14 @@ static enum lu_error error_of_standing(const struct operation *operation)
 
 static void on_standing(struct ask *ask)
 {
-	struct turn *turn = CONTAINER(ask, struct turn, ask);
+	struct turn *turn = CONTAINER_OF(ask, struct turn, ask);
 	enum lu_error error = ask->query.error;
 	finish(turn, error ? error : error_of_standing(&turn->call.operation), (struct text){0});
 }
 
 static void on_decided(struct call *call)
 {
-	struct turn *turn = CONTAINER(call, struct turn, call);
+	struct turn *turn = CONTAINER_OF(call, struct turn, call);
 	const struct verdict *verdict = &call->operation.verdict;
 	if (verdict->replayed && !verdict->error && call->operation.kind == OPERATION_RESERVE) {
 		run(turn, stand, on_standing);

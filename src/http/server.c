@@ -16,7 +16,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "base/resolver.h"
 #include "http/connection.h"
@@ -190,7 +190,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *context)
 
 static void on_listen(struct mailbox_item *item)
 {
-	struct server *server = (struct server *)((char *)item - offsetof(struct server, listen_item));
+	struct server *server = CONTAINER_OF(item, struct server, listen_item);
 	server->listener = event_new(server->loops[0].base, server->listen_fd, EV_READ | EV_PERSIST, on_accept, server);
 	CHECK(server->listener && event_add(server->listener, NULL) == 0);
 }
@@ -199,12 +199,12 @@ static void on_listen(struct mailbox_item *item)
 
 static void on_drain(struct mailbox_item *item)
 {
-	loop_drain((struct server_loop *)((char *)item - offsetof(struct server_loop, drain_item)));
+	loop_drain(CONTAINER_OF(item, struct server_loop, drain_item));
 }
 
 static void on_stop(struct mailbox_item *item)
 {
-	struct server *server = (struct server *)((char *)item - offsetof(struct server, stop_item));
+	struct server *server = CONTAINER_OF(item, struct server, stop_item);
 	event_free(server->listener);
 	server->listener = NULL;
 	close(server->listen_fd);

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
@@ -67,7 +68,7 @@ static void batch_free(struct follower_batch *batch)
 /* On the loop's thread. */
 static void deliver(struct mailbox_item *item)
 {
-	struct follower_tap *tap = (struct follower_tap *)((char *)item - offsetof(struct follower_tap, item));
+	struct follower_tap *tap = CONTAINER_OF(item, struct follower_tap, item);
 	struct follower *f = tap->follower;
 	struct follower_batch *batch = tap->batch;
 	size_t told = 0;
