@@ -191,30 +191,6 @@ static bool apply_environment(const struct options *options, FILE *err)
 	return true;
 }
 
-/* Edits (insert, delete, replace) that turn a into b; both shorter than NAME_BYTES_MAX. One row of the usual table:
- * `diagonal` keeps what the cell up and to the left was. */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned row[NAME_BYTES_MAX + 1];
-	size_t b_size = strlen(b);
-	for (unsigned j = 0; j <= b_size; j++)
-		row[j] = j;
-	for (unsigned i = 1; *a; i++, a++) {
-		unsigned diagonal = row[0];
-		row[0] = i;
-		for (unsigned j = 1; j <= b_size; j++) {
-			unsigned best = diagonal + (*a != b[j - 1]);
-			diagonal = row[j];
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			row[j] = best;
-		}
-	}
-	return row[b_size];
-}
-
 static bool refuse_unknown(const struct options *options, const char *argument, FILE *err)
 {
 	char given[NAME_BYTES_MAX], flag[NAME_BYTES_MAX];
@@ -224,10 +200,10 @@ static bool refuse_unknown(const struct options *options, const char *argument, 
 	memcpy(given, argument, size);
 	given[size] = 0;
 	const char *nearest = NULL;
-	unsigned best = (unsigned)size / 3 + 1; /* the dashes count: two edits are near for --port, three for --writers */
+	size_t best = size / 3 + 1; /* the dashes count: two edits are near for --port, three for --writers */
 	for (unsigned i = 0; i < options->count; i++) {
 		spell_flag(options->all[i].name, flag);
-		unsigned edits = size > 4 && strncmp(flag, given, size) == 0 ? 1 : distance(given, flag);
+		size_t edits = size > 4 && strncmp(flag, given, size) == 0 ? 1 : text_distance(given, flag);
 		if (edits < best) {
 			nearest = options->all[i].name;
 			best = edits;

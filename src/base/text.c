@@ -261,6 +261,29 @@ int text_hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* One row of the usual table at a time: `diagonal` keeps what the cell up and to the left was. */
+size_t text_distance(const char *a, const char *b)
+{
+	size_t row[TEXT_DISTANCE_BYTES_MAX + 1], size = strlen(b);
+	CHECK(size <= TEXT_DISTANCE_BYTES_MAX);
+	for (size_t j = 0; j <= size; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+		row[0] = i;
+		for (size_t j = 1; j <= size; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			diagonal = row[j];
+			row[j] = best;
+		}
+	}
+	return row[size];
+}
+
 const char *text_plural(int64_t count, const char *one, const char *many)
 {
 	return count == 1 || count == -1 ? one : many;

@@ -40,6 +40,10 @@ bool text_to_int64(struct text text, int64_t *ret_value);
 /* The value of a hex digit, of either case; -1: it is none. */
 int text_hex_digit(char c);
 
+/* Edits (insert, delete, replace a byte) that turn a into b, which has at most TEXT_DISTANCE_BYTES_MAX bytes. */
+#define TEXT_DISTANCE_BYTES_MAX LU_SKU_BYTES_MAX
+size_t text_distance(const char *a, const char *b);
+
 /* The word behind a number in a sentence for people: "1 SKU", "0 SKUs", "2 SKUs". */
 const char *text_plural(int64_t count, const char *one, const char *many);
 

@@ -18,7 +18,6 @@
 #include "store/migrate.h"
 
 #define WHY_BYTES 512
-#define WORD_BYTES_MAX LU_SKU_BYTES_MAX
 #define CONNECT_MS 5000
 #define CONNECT_RETRY_MS 100 /* pg_connect tries no more often */
 
@@ -185,37 +184,14 @@ int cmd_connect_migrated(const struct manual *manual, const char *database_url, 
 	return EXIT_OK;
 }
 
-/* One row at a time. */
-size_t cmd_distance(const char *a, const char *b)
-{
-	size_t row[WORD_BYTES_MAX + 1], size = strlen(b);
-	CHECK(size <= WORD_BYTES_MAX);
-	for (size_t j = 0; j <= size; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-		row[0] = i;
-		for (size_t j = 1; j <= size; j++) {
-			size_t best = diagonal + (a[i - 1] != b[j - 1]);
-			if (row[j] + 1 < best)
-				best = row[j] + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diagonal = row[j];
-			row[j] = best;
-		}
-	}
-	return row[size];
-}
-
 const char *cmd_nearest(const char *word, const char *const *names)
 {
 	const char *nearest = NULL;
 	size_t size = strlen(word), best = size < 4 ? 2 : 3; /* as many edits as this are not near */
-	if (size > WORD_BYTES_MAX)
+	if (size > TEXT_DISTANCE_BYTES_MAX)
 		return NULL;
 	for (; *names; names++) {
-		size_t edits = size >= 2 && strncmp(*names, word, size) == 0 ? 1 : cmd_distance(word, *names);
+		size_t edits = size >= 2 && strncmp(*names, word, size) == 0 ? 1 : text_distance(word, *names);
 		if (edits < best) {
 			best = edits;
 			nearest = *names;

@@ -58,8 +58,6 @@ int cmd_connect_migrated(const struct manual *manual, const char *database_url, 
 bool cmd_refuse(char why[512], const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The name nearest to `word` of a NULL-ended list, if it is near enough to have been meant; NULL otherwise. */
 const char *cmd_nearest(const char *word, const char *const *names);
-/* Levenshtein's distance in bytes. b: at most LU_SKU_BYTES_MAX bytes. */
-size_t cmd_distance(const char *a, const char *b);
 
 int cmd_serve(int argc, char **argv);
 int cmd_dev(int argc, char **argv);

@@ -311,6 +311,21 @@ static void hex_digits_have_either_case_and_nothing_else_is_one(void **state)
 	}
 }
 
+static void words_are_as_far_apart_as_they_need_edits(void **state)
+{
+	static const struct {
+		const char *a, *b;
+		size_t edits;
+	} pairs[] = {
+		{"", "", 0},           {"", "abc", 3},           {"stock", "stock", 0}, {"stock", "stocks", 1},
+		{"tsock", "stock", 2}, {"sitting", "kitten", 3}, {"flaw", "lawn", 2},
+	};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		assert_int_equal(text_distance(pairs[i].a, pairs[i].b), pairs[i].edits);
+		assert_int_equal(text_distance(pairs[i].b, pairs[i].a), pairs[i].edits);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +345,7 @@ int main(void)
 		cmocka_unit_test(integers_are_digits_with_an_optional_minus),
 		cmocka_unit_test(one_is_one_and_all_else_are_many),
 		cmocka_unit_test(hex_digits_have_either_case_and_nothing_else_is_one),
+		cmocka_unit_test(words_are_as_far_apart_as_they_need_edits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
