@@ -104,6 +104,12 @@ struct text json_text(const json_t *string)
 	return (struct text){json_string_value(string), json_string_length(string)};
 }
 
+struct text json_text_at(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	return json_is_string(value) ? json_text(value) : (struct text){0};
+}
+
 /* Room for a comma and `size` more; the comma is written. Returns where the value goes: see end(). */
 static inline char *begin(struct json_writer *w, size_t size)
 {

@@ -16,8 +16,10 @@
 /* Parses a whole body. On failure LU_MALFORMED_REQUEST and a sentence in *ret_why (static or thread-local storage,
  * good until the next call on this thread). The caller json_decref()s the value. */
 enum lu_error json_parse(struct text body, json_t **ret_value, const char **ret_why) LU_MUST_CHECK;
-/* A string member as counted text (borrowed from the value). */
+/* A string as counted text (borrowed from the value). */
 struct text json_text(const json_t *string);
+/* The same of a member; its data is NULL if there is none, it is no string, or `object` is no object, NULL too. */
+struct text json_text_at(const json_t *object, const char *key);
 
 struct json_writer {
 	struct buffer *out;

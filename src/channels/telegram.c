@@ -101,12 +101,6 @@ static struct json_writer message_open(struct telegram *telegram, struct text te
 	return w;
 }
 
-static struct text string_at(const json_t *object, const char *key)
-{
-	const json_t *value = json_object_get(object, key);
-	return json_is_string(value) ? json_text(value) : (struct text){0};
-}
-
 static bool same_at(const json_t *a, const json_t *b, const char *key)
 {
 	return json_equal(json_object_get(a, key), json_object_get(b, key));
@@ -117,8 +111,8 @@ static bool same_hold(const struct telegram *telegram, const json_t *button, con
 {
 	struct press press, before;
 	struct request *request = telegram->turn.request;
-	return !telegram->offer_spent && press_read(string_at(button, "callback_data"), &press) &&
-	       press_read(string_at(shown, "callback_data"), &before) && press.action == PRESS_HOLD &&
+	return !telegram->offer_spent && press_read(json_text_at(button, "callback_data"), &press) &&
+	       press_read(json_text_at(shown, "callback_data"), &before) && press.action == PRESS_HOLD &&
 	       before.action == PRESS_HOLD && press.product_id == before.product_id &&
 	       offer_verify(inventory_secret(loop_of(request)->inventory), request_principal(request)->id,
 	                    text_of(before.offer));
@@ -385,9 +379,9 @@ static void take_place(struct telegram *telegram, const json_t *message)
 static void take_press(struct telegram *telegram, const json_t *query)
 {
 	const json_t *message = json_object_get(query, "message"), *from = json_object_get(query, "from");
-	telegram->callback_id = string_at(query, "id");
-	telegram->language = language_of_words(string_at(message, "text"),
-	                                       language_of_tag(string_at(from, "language_code")));
+	telegram->callback_id = json_text_at(query, "id");
+	telegram->language = language_of_words(json_text_at(message, "text"),
+	                                       language_of_tag(json_text_at(from, "language_code")));
 	telegram->user_id = integer_at(from, "id");
 	take_place(telegram, message);
 	telegram->shown = message;
@@ -398,7 +392,7 @@ static void take_press(struct telegram *telegram, const json_t *query)
 	/* On no message at all, or on one that was sent inline: answer in a chat with whoever pressed it. */
 	if (!telegram->chat_id)
 		telegram->chat_id = telegram->user_id;
-	if (press_read(string_at(query, "data"), &telegram->press))
+	if (press_read(json_text_at(query, "data"), &telegram->press))
 		deal_find(&telegram->turn, &telegram->press, on_product);
 	else
 		reply_phrase(telegram, PHRASE_NOT_UNDERSTOOD);
@@ -428,11 +422,11 @@ static bool is_blank(struct text text)
 static void take_message(struct telegram *telegram, const json_t *message)
 {
 	bool start;
-	enum language spoken = language_of_tag(string_at(json_object_get(message, "from"), "language_code"));
-	struct text words = words_of(string_at(message, "text"), &start);
+	enum language spoken = language_of_tag(json_text_at(json_object_get(message, "from"), "language_code"));
+	struct text words = words_of(json_text_at(message, "text"), &start);
 	take_place(telegram, message);
 	telegram->language = language_of_words(words, spoken);
-	if (!telegram->chat_id || !string_at(message, "text").data)
+	if (!telegram->chat_id || !json_text_at(message, "text").data)
 		reply_nothing(telegram->turn.request); /* a picture, a member who joined */
 	else if (start || is_blank(words))
 		reply_phrase(telegram, PHRASE_WELCOME);

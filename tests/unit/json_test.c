@@ -154,6 +154,20 @@ static void a_string_is_counted(void **state)
 	json_decref(value);
 }
 
+static void a_member_that_is_no_string_has_no_text(void **state)
+{
+	json_t *value = parsed(TEXT("{\"name\":\"fox\",\"empty\":\"\",\"count\":1,\"nothing\":null}"));
+	assert_int_equal(json_text_at(value, "name").size, 3);
+	assert_non_null(json_text_at(value, "empty").data);
+	assert_int_equal(json_text_at(value, "empty").size, 0);
+	assert_null(json_text_at(value, "count").data);
+	assert_null(json_text_at(value, "nothing").data);
+	assert_null(json_text_at(value, "missing").data);
+	assert_null(json_text_at(json_object_get(value, "name"), "name").data);
+	assert_null(json_text_at(NULL, "name").data);
+	json_decref(value);
+}
+
 static struct buffer out;
 
 static int open_out(void **state)
@@ -309,6 +323,7 @@ int main(void)
 		cmocka_unit_test(brackets_in_a_string_and_side_by_side_are_not_depth),
 		cmocka_unit_test(integers_are_exact_and_never_made_of_reals),
 		cmocka_unit_test(a_string_is_counted),
+		cmocka_unit_test(a_member_that_is_no_string_has_no_text),
 		cmocka_unit_test_setup_teardown(commas_stand_where_they_belong, open_out, close_out),
 		cmocka_unit_test_setup_teardown(a_jsonb_loses_the_blanks_between_only, open_out, close_out),
 		cmocka_unit_test_setup_teardown(ids_and_times_are_strings, open_out, close_out),
