@@ -287,6 +287,19 @@ static void an_error_reply_is_an_error_but_keeps_the_connection(void **state)
 	assert_true(redis_async_connected(redis));
 }
 
+/* Makes the namespace's guard, as opening an epoch does. */
+static void guard_make(struct text namespace)
+{
+	struct redis_address address;
+	const char *why;
+	char identity[160];
+	assert_true(redis_address_parse(server.url, &address, &why));
+	struct redis *plain = redis_new(&address);
+	assert_int_equal(cell_redis_identity(plain, deadline_in_ms(PATIENT_MS), identity), LU_OK);
+	assert_int_equal(cell_guard_set(plain, namespace, identity, deadline_in_ms(PATIENT_MS)), LU_OK);
+	redis_free(plain);
+}
+
 static int cells_read;
 
 static void on_cells(enum lu_error error, const redisReply *reply, void *context)
@@ -298,18 +311,10 @@ static void on_cells(enum lu_error error, const redisReply *reply, void *context
 
 static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 {
-	struct redis_address address;
-	const char *why;
 	struct arena arena;
-	char identity[160];
 	const struct text ns = TEXT("lu:async"), sku = TEXT("A");
 	const int64_t version = 1;
-	assert_true(redis_address_parse(server.url, &address, &why));
-	struct redis *plain = redis_new(&address);
-	assert_int_equal(cell_redis_identity(plain, deadline_in_ms(PATIENT_MS), identity), LU_OK);
-	assert_int_equal(cell_guard_set(plain, ns, identity, deadline_in_ms(PATIENT_MS)), LU_OK);
-	redis_free(plain);
-
+	guard_make(ns);
 	arena_init(&arena, 4096);
 	run_until_connected();
 	cells_read = 0;
@@ -326,6 +331,37 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 		run_until_answered();
 	}
 	assert_int_equal(calls.ok, 15);
+	arena_done(&arena);
+}
+
+static void on_most_cells(enum lu_error error, const redisReply *reply, void *context)
+{
+	redisReply *const *cells;
+	assert_int_equal(error, LU_OK);
+	assert_int_equal(cell_read_kind(reply, LU_CELLS_MAX, &cells), CELL_OK);
+	for (size_t i = 0; i < LU_CELLS_MAX; i++)
+		assert_int_equal(cells[i]->type, REDIS_REPLY_NIL);
+	cells_read++;
+}
+
+/* Its answer is longer than its cells are many: the guard comes first. */
+static void the_largest_read_is_answered(void **state)
+{
+	const struct text ns = TEXT("lu:largest");
+	struct redis_command read[2];
+	struct arena arena;
+	guard_make(ns);
+	arena_init(&arena, 4096);
+	struct text *skus = ARENA_ARRAY(&arena, LU_CELLS_MAX, struct text);
+	for (size_t i = 0; i < LU_CELLS_MAX; i++)
+		skus[i] = arena_printf(&arena, "SKU %zu", i);
+	cell_read(&arena, ns, skus, LU_CELLS_MAX, read);
+	run_until_connected();
+	cells_read = 0;
+	redis_async_call_two(redis, read, on_most_cells, NULL);
+	while (!cells_read)
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+	assert_true(redis_async_connected(redis));
 	arena_done(&arena);
 }
 
@@ -558,6 +594,7 @@ int main(void)
 		TEST(a_restarted_redis_is_found_again),
 		TEST(an_error_reply_is_an_error_but_keeps_the_connection),
 		TEST(a_forgotten_script_is_loaded_within_the_same_call),
+		TEST(the_largest_read_is_answered),
 		TEST(requests_and_replies_of_megabytes_are_whole),
 		TEST(freeing_answers_every_call_even_those_made_meanwhile),
 		TEST(cluster_mode_is_never_connected),

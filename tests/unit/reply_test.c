@@ -92,7 +92,7 @@ static void a_reply_cut_short_goes_with_its_arena(void **state)
 
 static void more_elements_than_any_answer_has_are_no_answer(void **state)
 {
-	static const char *const lies[] = {"*2001\r\n", "*2147483647\r\n", "*2\r\n:1\r\n*2147483647\r\n"};
+	static const char *const lies[] = {"*2002\r\n", "*2147483647\r\n", "*2\r\n:1\r\n*2147483647\r\n"};
 	for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
 		struct arena arena;
 		void *reply = NULL;
