@@ -141,7 +141,7 @@ static enum lu_error insert(struct pg *pg, struct arena *arena, const struct cat
 	if (!error)
 		error = tx_begin_take(pg, deadline_ns);
 	if (!error)
-		error = sku_insert_take(pg, deadline_ns, catalogue->count);
+		error = sku_insert_take(pg, deadline_ns);
 	enum lu_error end = pg_pipe_end(pg, deadline_ns);
 	if (!error)
 		error = end;

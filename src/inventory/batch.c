@@ -203,7 +203,7 @@ static enum lu_error take_writes(struct attempt *a)
 	if (d->answer_count && (error = idempotency_insert_take(pg, deadline, d->answer_count)))
 		a->key_busy = !strcmp(pg_error(pg)->sqlstate, "55P03");
 	if (!error && d->insert_count)
-		error = sku_insert_take(pg, deadline, d->insert_count);
+		error = sku_insert_take(pg, deadline);
 	if (!error && d->changed_count)
 		error = sku_update_take(pg, deadline, d->changed_count);
 	if (!error && d->describe_count)
@@ -215,7 +215,7 @@ static enum lu_error take_writes(struct attempt *a)
 	if (!error && d->new_checkout_count)
 		error = checkout_insert_take(pg, deadline, d->new_checkout_count);
 	if (!error && d->changed_checkout_count)
-		error = checkout_change_take(pg, deadline);
+		error = checkout_change_take(pg, deadline, d->changed_checkout_count);
 	if (!error && d->new_order_count)
 		error = order_insert_take(pg, deadline, d->new_order_count);
 	if (!error && d->changed_order_count)

@@ -155,9 +155,9 @@ void checkout_change_send(struct pg *pg, struct arena *arena, struct checkout *c
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error checkout_change_take(struct pg *pg, int64_t deadline_ns)
+enum lu_error checkout_change_take(struct pg *pg, int64_t deadline_ns, size_t count)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_changed(pg, deadline_ns, count);
 }
 
 enum lu_error checkout_page(struct pg *pg, struct arena *arena, struct text reference, int64_t principal_id,

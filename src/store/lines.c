@@ -69,6 +69,11 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 	return count;
 }
 
+static enum lu_error written(struct pg *pg, bool all)
+{
+	return all ? LU_OK : pg_fail(pg, PG_VIOLATION, "", "a row was not written: a trigger of somebody's?");
+}
+
 enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t count)
 {
 	PGresult *result;
@@ -77,7 +82,18 @@ enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t co
 		return error;
 	bool all = strtoull(PQcmdTuples(result), NULL, 10) == count;
 	PQclear(result);
-	return all ? LU_OK : pg_fail(pg, PG_VIOLATION, "", "a row was not written: a trigger of somebody's?");
+	return written(pg, all);
+}
+
+enum lu_error pg_pipe_take_all_written(struct pg *pg, int64_t deadline_ns)
+{
+	PGresult *result;
+	enum lu_error error = pg_pipe_take(pg, deadline_ns, &result);
+	if (error)
+		return error;
+	bool all = pg_get_bool(result, 0, 0);
+	PQclear(result);
+	return written(pg, all);
 }
 
 enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns)

@@ -21,7 +21,7 @@ struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t 
 /* Appends the next cart's lines. */
 void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t count);
 
-/* sku_ids, quantities, counted, versions: 4 parameters, which are arrays even of one cart with one line. */
+/* sku_ids, quantities, counted, versions: 4 parameters, which are arrays also where there is one cart (pg_params_init_rows). */
 void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 
 /* The codes of r.sku_ids, in their order. The inner SELECT is fenced so that it is always an index look-up per line.
@@ -40,6 +40,8 @@ size_t lines_get(const PGresult *r, int row, int column, struct arena *arena, st
 
 /* pg_pipe_take for an UPDATE of `count` rows that are locked, or an INSERT of so many: an error unless it wrote each. */
 enum lu_error pg_pipe_take_changed(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
+/* The same for a statement that writes in several tables and counts by itself: its one answer is whether it wrote each. */
+enum lu_error pg_pipe_take_all_written(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* pg_pipe_take for statements whose answer is only "done". */
 enum lu_error pg_pipe_take_done(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 

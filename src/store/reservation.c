@@ -214,16 +214,18 @@ void reservation_change_send(struct pg *pg, struct arena *arena, const struct re
 {
 	/* One statement for both kinds of change, ended ones $6 and extended ones $7 with their new ends $8; $1 and $7 are
 	 * sorted, so width_bucket finds a row's element (sku_update has the trick). `state + 0`: a plain `state = 1` would
-	 * prove the partial index of the live ones fit, and a plan made while it was empty would read all of it for ever. */
+	 * prove the partial index of the live ones fit, and a plan made while it was empty would read all of it for ever.
+	 * Of the holds, as many must go or move as there are: some may be missing, by a hand, and the rest still ends. */
 	static const struct pg_statement statement = {
 		"reservation_change",
 		"WITH changed AS (UPDATE reservation r SET state = ($2)[width_bucket(r.id, $1)],"
 		" expires_at = ($3)[width_bucket(r.id, $1)], ended_at = ($4)[width_bucket(r.id, $1)],"
 		" checkout_id = ($5)[width_bucket(r.id, $1)] WHERE r.id = ANY($1) AND r.state + 0 = 1 RETURNING 1),"
-		"ended AS (DELETE FROM hold h WHERE h.reservation_id = ANY($6)),"
+		"ended AS (DELETE FROM hold h WHERE h.reservation_id = ANY($6) RETURNING 1),"
 		"extended AS (UPDATE hold h SET expires_at = ($8)[width_bucket(h.reservation_id, $7)]"
-		" WHERE h.reservation_id = ANY($7)) "
-		"SELECT (SELECT count(*) FROM changed) = cardinality($1)",
+		" WHERE h.reservation_id = ANY($7) RETURNING 1) "
+		"SELECT (SELECT count(*) FROM changed) = cardinality($1) AND (SELECT count(*) FROM ended)"
+		" + (SELECT count(*) FROM extended) = (SELECT count(*) FROM hold h WHERE h.reservation_id = ANY($6 || $7))",
 	};
 	struct reservation **sorted = ARENA_ARRAY(arena, count + 1, struct reservation *);
 	for (size_t i = 0; i < count; i++)
@@ -257,13 +259,7 @@ void reservation_change_send(struct pg *pg, struct arena *arena, const struct re
 
 enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns)
 {
-	PGresult *r;
-	enum lu_error error = pg_pipe_take(pg, deadline_ns, &r);
-	if (error)
-		return error;
-	bool all = pg_get_bool(r, 0, 0);
-	PQclear(r);
-	return all ? LU_OK : pg_fail(pg, PG_VIOLATION, "", "a reservation ended twice, or is not there");
+	return pg_pipe_take_all_written(pg, deadline_ns); /* or it ended twice, or is not there */
 }
 
 /* --- listing ------------------------------------------------------------------------------------------------------ */

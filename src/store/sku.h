@@ -24,7 +24,7 @@ enum lu_error sku_update_take(struct pg *pg, int64_t deadline_ns, size_t count)
 /* New SKUs in code order, with their titles and names, and their LEDGER_CREATE entry (operation id given). A 23505
  * on sku_code_is_unique means that somebody else made one: roll back, run again. */
 void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert *inserts, size_t count);
-enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns, size_t count) LU_MUST_CHECK;
+enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* Titles and names of existing SKUs. */
 void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *const *puts, const int64_t *sku_ids,
                        size_t count);

@@ -72,11 +72,12 @@ void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert
 	        " RETURNING id, code),"
 	        "described AS (INSERT INTO sku_text (sku_id, titles, names)"
 	        " SELECT m.id, g.titles::jsonb, CASE WHEN g.names_given THEN coalesce(d.names, '{}') END"
-	        " FROM given g JOIN made m ON m.code = g.code LEFT JOIN named d ON d.of = g.n) "
-	        "INSERT INTO ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
+	        " FROM given g JOIN made m ON m.code = g.code LEFT JOIN named d ON d.of = g.n RETURNING 1),"
+	        "entered AS (INSERT INTO ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after, reserved_after,"
 	        " channel, principal_id, reference, operation_id)"
 	        " SELECT m.id, g.version, $15::smallint, g.on_hand, 0, g.on_hand, 0, g.channel, nullif(g.principal_id, 0),"
-	        " g.reference, g.operation_id FROM given g JOIN made m ON m.code = g.code",
+	        " g.reference, g.operation_id FROM given g JOIN made m ON m.code = g.code RETURNING 1) "
+	        "SELECT (SELECT count(*) FROM described) = cardinality($1) AND (SELECT count(*) FROM entered) = cardinality($1)",
 	};
 	struct operation *operations = ARENA_ARRAY(arena, count + 1, struct operation);
 	struct text *codes = ARENA_ARRAY(arena, count, struct text);
@@ -112,9 +113,9 @@ void sku_insert_send(struct pg *pg, struct arena *arena, const struct sku_insert
 	pg_pipe_add(pg, &statement, &p);
 }
 
-enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns, size_t count)
+enum lu_error sku_insert_take(struct pg *pg, int64_t deadline_ns)
 {
-	return pg_pipe_take_changed(pg, deadline_ns, count); /* the entries in the ledger, one for each row that was made */
+	return pg_pipe_take_all_written(pg, deadline_ns);
 }
 
 void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *const *puts, const int64_t *sku_ids,
@@ -122,11 +123,12 @@ void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *con
 {
 	static const struct pg_statement statement = {
 	        "sku_describe",
-	        "WITH " NAMES_CTE("$4", "$5") " INSERT INTO sku_text AS t (sku_id, titles, names)"
+	        "WITH " NAMES_CTE("$4", "$5") ", described AS (INSERT INTO sku_text AS t (sku_id, titles, names)"
 	        " SELECT u.id, u.titles::jsonb, CASE WHEN u.names_given THEN coalesce(d.names, '{}') END"
 	        " FROM unnest($1, $2, $3) WITH ORDINALITY AS u(id, titles, names_given, n) LEFT JOIN named d ON d.of = u.n"
 	        " ON CONFLICT (sku_id) DO UPDATE SET titles = coalesce(excluded.titles, t.titles),"
-	        " names = coalesce(excluded.names, t.names)",
+	        " names = coalesce(excluded.names, t.names) RETURNING 1) "
+	        "SELECT (SELECT count(*) FROM described) = cardinality($1)",
 	};
 	/* One row per SKU: ON CONFLICT may not meet its own row. What a later operation gives replaces an earlier one's. */
 	struct sku_change *merged = ARENA_ARRAY(arena, count, struct sku_change);
@@ -162,5 +164,5 @@ void sku_describe_send(struct pg *pg, struct arena *arena, struct operation *con
 
 enum lu_error sku_describe_take(struct pg *pg, int64_t deadline_ns)
 {
-	return pg_pipe_take_done(pg, deadline_ns);
+	return pg_pipe_take_all_written(pg, deadline_ns);
 }

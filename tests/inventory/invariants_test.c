@@ -277,6 +277,40 @@ static void I1_a_row_that_will_not_change_fails_its_cart_only(void **state)
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_OK);
 }
 
+/* Somebody's trigger keeps what ends from ending: it is not told as done, and is done when the trigger has gone. */
+static void I1_what_does_not_change_or_go_is_not_told_as_done(void **state)
+{
+	static const struct {
+		const char *table, *event;
+		enum operation_kind kind;
+	} rows[] = {
+		{"checkout", "UPDATE", OPERATION_CANCEL},
+		{"hold", "UPDATE", OPERATION_EXTEND},
+		{"hold", "DELETE", OPERATION_RELEASE},
+	};
+	make_sku(&h, "A", 10);
+	sql(&h, "CREATE FUNCTION public.keep() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RETURN NULL; END$$");
+	struct attempt_at *sold = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	assert_int_equal(await(sold)->error, LU_OK);
+	struct uuid hold = hold_for(&h, "A2", 600), checkout = await(sold)->checkout->id;
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct uuid target = rows[i].kind == OPERATION_CANCEL ? checkout : hold;
+		char text[300];
+		snprintf(text, sizeof text,
+		         "CREATE TRIGGER keeps BEFORE %s ON lastunit.%s FOR EACH ROW EXECUTE FUNCTION public.keep()",
+		         rows[i].event, rows[i].table);
+		sql(&h, text);
+		assert_int_equal(run_by_id(&h, rows[i].kind, target), LU_INTERNAL);
+		assert_int_equal(run_by_id(&h, rows[i].kind, target), LU_INTERNAL);
+		snprintf(text, sizeof text, "DROP TRIGGER keeps ON lastunit.%s", rows[i].table);
+		sql(&h, text);
+		assert_int_equal(run_by_id(&h, rows[i].kind, target), LU_OK);
+	}
+	assert_string_equal(sql(&h, "SELECT on_hand || ' ' || reserved FROM lastunit.sku"), "10 0");
+	assert_int_equal(sql_int(&h, "SELECT count(*) FROM lastunit.hold"), 0);
+	forget(sold);
+}
+
 /* Somebody's trigger swallows a row that a sale is written with, and says nothing: that sale is none, and is told so. */
 static void I1_a_row_that_is_not_inserted_fails_its_cart_only(void **state)
 {
@@ -940,6 +974,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
 	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
 	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
+	HOUSE_TEST(I1_what_does_not_change_or_go_is_not_told_as_done),
 	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),
 	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
 	HOUSE_TEST(I5_a_cell_is_marked_before_its_sku_commits),

@@ -79,7 +79,7 @@ static void what_was_sold_is_read_back_and_cancelled(void **state)
 			made[i]->lines[j].cancelled = numbers[n++ % 7];
 	checkout_change_send(pg, &arena, (struct checkout *const[]){made[2], made[0]}, 2);
 	sent(pg);
-	ok(pg, checkout_change_take(pg, SOON));
+	ok(pg, checkout_change_take(pg, SOON, 2));
 	ended(pg);
 	made[1]->lines[0].cancelled = 0; /* was not changed */
 	rows = read_back(pg, wanted, 4, &count);
@@ -88,7 +88,7 @@ static void what_was_sold_is_read_back_and_cancelled(void **state)
 	ok(pg, insert(pg, NULL, 0));
 	checkout_change_send(pg, &arena, NULL, 0);
 	sent(pg);
-	ok(pg, checkout_change_take(pg, SOON));
+	ok(pg, checkout_change_take(pg, SOON, 0));
 	ended(pg);
 	pg_free(pg);
 }

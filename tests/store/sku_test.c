@@ -352,7 +352,7 @@ static enum lu_error insert(struct pg *pg, const struct sku_insert *inserts, siz
 {
 	sku_insert_send(pg, &arena, inserts, count);
 	sent(pg);
-	enum lu_error error = sku_insert_take(pg, SOON, count), end = pg_pipe_end(pg, SOON);
+	enum lu_error error = sku_insert_take(pg, SOON), end = pg_pipe_end(pg, SOON);
 	return error ? error : end;
 }
 
