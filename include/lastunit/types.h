@@ -87,6 +87,14 @@ struct figures {
 	bool tracked;
 };
 
+/* Whether they can be: what the table's constraints promise, as long as nobody takes those away. Figures that cannot be are
+ * sold from, cached and shown by nobody. */
+static inline bool figures_possible(const struct figures *f)
+{
+	return 0 <= f->reserved && f->reserved <= f->on_hand && f->on_hand <= LU_COUNT_MAX && 0 <= f->safety_stock &&
+	       f->safety_stock <= LU_COUNT_MAX && 0 <= f->version && f->version <= LU_COUNT_MAX;
+}
+
 /* The units of a SKU that this principal leaves alone: its buffer, and the safety stock unless it may use that. */
 static inline int64_t principal_floor(const struct principal *principal, const struct figures *f)
 {

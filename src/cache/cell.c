@@ -245,8 +245,8 @@ static void token_check(struct text token)
 
 static struct text version_text(struct arena *arena, int64_t version)
 {
-	CHECK(version <= LU_COUNT_MAX); /* exact in a Lua number */
-	return number_text(arena, version);
+	/* Exact in a Lua number; a damaged row's may be more, and no cell has as much. */
+	return number_text(arena, version < LU_COUNT_MAX ? version : LU_COUNT_MAX);
 }
 
 struct cell_call cell_intend(struct arena *arena, struct text namespace, struct text token, const struct text *skus,

@@ -332,8 +332,7 @@ static void run_init(struct run *run, const struct decision_input *input)
 	for (size_t i = 0; i < input->sku_count; i++) {
 		run->rows[i].sku = input->skus[i];
 		run->rows[i].reserved_found = input->skus[i].figures.reserved;
-		const struct figures *f = &input->skus[i].figures;
-		CHECK(row_can_move(&run->rows[i], 0, 0, 0) && f->safety_stock >= 0 && f->safety_stock <= LU_COUNT_MAX);
+		CHECK(figures_possible(&input->skus[i].figures));
 		CHECK(i == 0 || text_compare(input->skus[i - 1].code, input->skus[i].code) < 0);
 	}
 	run->holds = ARENA_ARRAY(arena, input->reservation_count, struct hold);

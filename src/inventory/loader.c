@@ -113,7 +113,7 @@ static void fill(struct loader *l, const char *namespace, struct selection *s)
 {
 	size_t *which = ARENA_ARRAY(&l->arena, s->count, size_t), count = 0;
 	for (size_t i = 0; i < s->count; i++)
-		if (s->ticketed[i] && s->rows[i].known)
+		if (s->ticketed[i] && s->rows[i].known && figures_possible(&s->rows[i].figures))
 			which[count++] = i;
 	if (!count)
 		return;
@@ -233,7 +233,12 @@ static void run_loads(struct loader *l, struct load **loads, size_t count)
 			at++;
 		if (loads[i]->heal && !error)
 			heal(l->all, s.skus[at]);
-		load_deliver(loads[i], error ? LU_DATABASE_UNAVAILABLE : LU_OK, error ? NULL : &s.rows[at]);
+		if (error)
+			load_deliver(loads[i], LU_DATABASE_UNAVAILABLE, NULL);
+		else if (!figures_possible(&s.rows[at].figures)) /* of a SKU that is not known they are all 0 */
+			load_deliver(loads[i], LU_INTERNAL, NULL);
+		else
+			load_deliver(loads[i], LU_OK, &s.rows[at]);
 	}
 	if (lease && !error)
 		fill(l, namespace, &s);

@@ -21,7 +21,7 @@ struct flat_lines flat_lines_new(struct arena *arena, size_t cart_count, size_t 
 /* Appends the next cart's lines. */
 void flat_lines_add(struct flat_lines *flat, const struct line *lines, size_t count);
 
-/* sku_ids, quantities, counted, versions: 4 parameters, which are arrays also where there is one cart (pg_params_init_rows). */
+/* sku_ids, quantities, counted, versions: 4 parameters, which are arrays even of one cart with one line. */
 void flat_lines_params(const struct flat_lines *flat, struct pg_params *p);
 
 /* The codes of r.sku_ids, in their order. The inner SELECT is fenced so that it is always an index look-up per line.

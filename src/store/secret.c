@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/check.h"
+#include "store/pg_internal.h"
 
 enum lu_error secret_load(struct pg *pg, int64_t deadline_ns, uint8_t ret_secret[SECRET_BYTES])
 {
@@ -12,8 +12,9 @@ enum lu_error secret_load(struct pg *pg, int64_t deadline_ns, uint8_t ret_secret
 	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
 	if (error)
 		return error;
-	CHECK(PQntuples(r) == 1 && PQgetlength(r, 0, 0) == SECRET_BYTES);
-	memcpy(ret_secret, PQgetvalue(r, 0, 0), SECRET_BYTES);
+	bool whole = PQntuples(r) == 1 && PQgetlength(r, 0, 0) == SECRET_BYTES;
+	if (whole)
+		memcpy(ret_secret, PQgetvalue(r, 0, 0), SECRET_BYTES);
 	PQclear(r);
-	return LU_OK;
+	return whole ? LU_OK : pg_fail(pg, PG_VIOLATION, "", "lastunit.secret is damaged: it has one row of 32 bytes");
 }

@@ -9,6 +9,7 @@
  */
 #include "store/sku.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "base/id.h"
 #include "base/text.h"
 #include "store/lines.h"
+#include "store/pg_internal.h"
 
 #define FIGURES "s.version, s.on_hand, s.reserved, s.safety_stock, s.tracked"
 
@@ -54,6 +56,15 @@ static int by_code(const void *a, const void *b)
 	return text_compare(((const struct locked_sku *)a)->code, ((const struct locked_sku *)b)->code);
 }
 
+/* The table's constraints are gone, and somebody has written what they would have refused. */
+static enum lu_error refuse_impossible(struct pg *pg, const struct locked_sku *sku)
+{
+	char message[256];
+	snprintf(message, sizeof message, "the figures of SKU %.*s cannot be: see lastunit audit", (int)sku->code.size,
+	         sku->code.data);
+	return pg_fail(pg, PG_VIOLATION, "", message);
+}
+
 enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct locked_sku **ret_skus,
                             size_t *ret_count)
 {
@@ -70,6 +81,9 @@ enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *ar
 			.figures = figures_get(r, i, 2),
 		};
 	PQclear(r);
+	for (size_t i = 0; i < count; i++)
+		if (!figures_possible(&skus[i].figures))
+			return refuse_impossible(pg, &skus[i]);
 	if (count > 0)
 		qsort(skus, count, sizeof *skus, by_code);
 	*ret_skus = skus;

@@ -277,6 +277,50 @@ static void I1_a_row_that_will_not_change_fails_its_cart_only(void **state)
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_OK);
 }
 
+/* The constraints are gone, and a hand has written what they would have refused: nobody sells that SKU or shows it, and what
+ * is asked beside it, in the same batch, goes on. So does the process, which meets that row again whenever a hold ends. */
+static void P6_a_sku_whose_figures_cannot_be_fails_alone(void **state)
+{
+	static const char *const figures[] = {"on_hand = 1",
+	                                      "on_hand = -5",
+	                                      "safety_stock = -1",
+	                                      "reserved = -1",
+	                                      "on_hand = 1000000000000001",
+	                                      "version = 1000000000000001"};
+	make_sku(&h, "A", 10);
+	make_sku(&h, "B", 10);
+	struct uuid hold = hold_for(&h, "A2", 600);
+	sql(&h,
+	    "DO $$DECLARE c record; BEGIN FOR c IN SELECT conrelid::regclass AS t, conname FROM pg_constraint"
+	    " WHERE contype = 'c' AND conrelid IN ('lastunit.sku'::regclass, 'lastunit.ledger'::regclass)"
+	    " LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.t, c.conname); END LOOP; END$$");
+	sql(&h, "ALTER TABLE lastunit.sku DISABLE TRIGGER USER; CREATE TABLE public.whole AS SELECT * FROM lastunit.sku");
+	for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+		char text[200];
+		snprintf(text, sizeof text, "UPDATE lastunit.sku SET %s WHERE code = 'A'", figures[i]);
+		sql(&h, text);
+		struct pg *other = stranger(&h);
+		tell(other, "BEGIN");
+		tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+		struct attempt_at *damaged = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+		struct attempt_at *sold = begin(&h, OPERATION_CHECKOUT, "B1", NULL);
+		wait_for_a_waiter("lastunit writer");
+		tell(other, "COMMIT");
+		assert_int_equal(await(damaged)->error, LU_INTERNAL);
+		assert_int_equal(await(sold)->error, LU_OK);
+		assert_int_equal(run_by_id(&h, OPERATION_RELEASE, hold), LU_INTERNAL);
+		set_cell(&h, "A", "I|-|1"); /* not served from Redis, which has not heard of it */
+		assert_int_equal(look(&h, "A").error, LU_INTERNAL);
+		assert_int_equal(look(&h, "B").error, LU_OK);
+		forget(damaged), forget(sold), pg_free(other);
+		sql(&h,
+		    "UPDATE lastunit.sku s SET on_hand = w.on_hand, reserved = w.reserved, safety_stock = w.safety_stock,"
+		    " version = w.version FROM public.whole w WHERE w.id = s.id AND s.code = 'A'");
+	}
+	assert_int_equal(run_by_id(&h, OPERATION_RELEASE, hold), LU_OK);
+	assert_int_equal(look(&h, "A").figures.on_hand, 10);
+}
+
 /* Somebody's trigger keeps what ends from ending: it is not told as done, and is done when the trigger has gone. */
 static void I1_what_does_not_change_or_go_is_not_told_as_done(void **state)
 {
@@ -974,6 +1018,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
 	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
 	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
+	HOUSE_TEST(P6_a_sku_whose_figures_cannot_be_fails_alone),
 	HOUSE_TEST(I1_what_does_not_change_or_go_is_not_told_as_done),
 	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),
 	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
