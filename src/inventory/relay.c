@@ -1,9 +1,10 @@
 /* The relay (relay.h; protocol: lua/README.md).
  *
- * Happy path: BEGIN · take records · read the epoch · invalidate · COMMIT.
+ * Happy path: BEGIN · take records, see those that others have · read the epoch · invalidate · COMMIT.
  * Failure modes: Redis not to be had or FENCED: ROLLBACK (the records stay), the epoch is reported; once it is closed
  * nobody serves hits, so the records are dropped. Epoch closing: ROLLBACK, again: until it is closed leases may be out.
- * PostgreSQL away: again. The records are read before the epoch: read the other way round, an epoch opened in between
+ * PostgreSQL away: again. Another relay frozen with records in its hands: their cells go all the same, the records stay
+ * until its session ends. The records are read before the epoch: read the other way round, an epoch opened in between
  * could hold a cell filled before the change and never invalidated.
  */
 #include "inventory/relay.h"
@@ -34,9 +35,11 @@ struct relay {
 	bool stopping;
 };
 
-/* True when the records taken are dealt with: their removal may be committed. */
-static bool invalidate(struct relay *r, const struct invalidation *records, size_t count, const struct epoch_row *epoch)
+/* True when nobody serves a cell any more that is older than these records: those removed may be let go. */
+static bool invalidate(struct relay *r, const struct invalidations *records)
 {
+	size_t count = records->count;
+	const struct epoch_row *epoch = &records->epoch;
 	if (count)
 		SYNC_POINT("relay-taken");
 	if (!count || epoch->state == EPOCH_CLOSED)
@@ -46,8 +49,8 @@ static bool invalidate(struct relay *r, const struct invalidation *records, size
 	struct text *skus = ARENA_ARRAY(&r->arena, count, struct text);
 	int64_t *versions = ARENA_ARRAY(&r->arena, count, int64_t);
 	for (size_t i = 0; i < count; i++) {
-		skus[i] = records[i].sku;
-		versions[i] = records[i].version;
+		skus[i] = records->items[i].sku;
+		versions[i] = records->items[i].version;
 	}
 	struct coherence coherence;
 	coherence_init(&coherence, r->redis, epoch->namespace);
@@ -59,40 +62,41 @@ static bool invalidate(struct relay *r, const struct invalidation *records, size
 	return reply == CELL_OK;
 }
 
+static void measure(const struct invalidations *records)
+{
+	int64_t oldest_us = INT64_MAX;
+	for (size_t i = 0; i < records->removed; i++)
+		if (records->items[i].at_us < oldest_us)
+			oldest_us = records->items[i].at_us;
+	int64_t lag_us = clock_unix_us() - oldest_us;
+	metric_add(METRIC_RELAYED, (int64_t)records->rows);
+	metric_observe_ns(METRIC_RELAY_SECONDS, lag_us > 0 ? lag_us * 1000 : 0);
+}
+
 /* True when there may be more to do at once. */
 static bool pass(struct relay *r)
 {
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
-	struct invalidation *records;
-	struct epoch_row epoch;
-	size_t count, rows;
+	struct invalidations records;
 	bool sent;
 	if (pg_connect(r->pg, deadline_ns))
 		return false;
-	if (invalidation_take(r->pg, &r->arena, PASS_MAX, deadline_ns, &records, &count, &rows, &epoch)) {
+	if (invalidation_take(r->pg, &r->arena, PASS_MAX, deadline_ns, &records) || !invalidate(r, &records)) {
 		pg_rollback(r->pg, deadline_ns);
 		return false;
 	}
-	if (!invalidate(r, records, count, &epoch) || !count) {
-		if (!count)
-			epoch_relayed(r->epoch);
+	if (records.removed) {
+		SYNC_POINT("relay-invalidated");
+		if (pg_commit(r->pg, deadline_ns, &sent)) /* lost: the records come back, and are invalidated once more */
+			return false;
+		measure(&records);
+	} else {
 		pg_rollback(r->pg, deadline_ns);
-		return false;
 	}
-	SYNC_POINT("relay-invalidated");
-	if (pg_commit(r->pg, deadline_ns, &sent)) /* lost: the records come back, and are invalidated once more */
-		return false;
-	if (rows < PASS_MAX)
+	if (!records.more)
 		epoch_relayed(r->epoch); /* not before the cells are gone: who read past them must not see them again */
-	int64_t oldest_us = INT64_MAX;
-	for (size_t i = 0; i < count; i++)
-		if (records[i].at_us < oldest_us)
-			oldest_us = records[i].at_us;
-	int64_t lag_us = clock_unix_us() - oldest_us;
-	metric_add(METRIC_RELAYED, (int64_t)rows);
-	metric_observe_ns(METRIC_RELAY_SECONDS, lag_us > 0 ? lag_us * 1000 : 0);
-	return rows == PASS_MAX;
+	return records.rows == PASS_MAX;
 }
 
 static void *relay_main(void *context)

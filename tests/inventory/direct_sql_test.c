@@ -197,6 +197,24 @@ static void I15_no_hits_are_served_while_the_relay_cannot_read(void **state)
 	wait_until_seen("A", 0);
 }
 
+/* A relay that is frozen keeps its records locked, which the others cannot take: their cells must go all the same. */
+static void records_in_the_hands_of_a_frozen_relay_are_invalidated(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	sql(&h, "REVOKE DELETE ON lastunit.invalidation FROM lastunit_service");
+	sql(&h, "UPDATE lastunit.sku SET on_hand = 6");
+	struct pg *frozen = stranger(&h);
+	tell(frozen, "BEGIN");
+	tell(frozen, "SELECT FROM lastunit.invalidation FOR UPDATE");
+	sql(&h, "GRANT DELETE ON lastunit.invalidation TO lastunit_service");
+	wait_until_seen("A", 6);
+	assert_int_equal(sql_int(&h, "SELECT count(*) FROM lastunit.invalidation"), 1);
+	tell(frozen, "COMMIT");
+	wait_sql(&h, "SELECT count(*) FROM lastunit.invalidation", "0");
+	pg_free(frozen);
+}
+
 /* Row level security, which some hosts switch on for every table: what it hides would be taken for what is not there. */
 static void rows_that_are_hidden_are_no_rows_that_are_not_there(void **state)
 {
@@ -219,6 +237,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(a_record_with_a_lower_id_that_commits_late_is_relayed),
 	HOUSE_TEST(a_change_between_select_and_fill_is_not_filled_over),
 	HOUSE_TEST(I15_no_hits_are_served_while_the_relay_cannot_read),
+	HOUSE_TEST(records_in_the_hands_of_a_frozen_relay_are_invalidated),
 	HOUSE_TEST(rows_that_are_hidden_are_no_rows_that_are_not_there),
 	HOUSE_TEST(I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it),
 };
