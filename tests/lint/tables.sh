@@ -4,7 +4,7 @@
 # Every option of config.def is in `lastunit serve --help` (passed over while there is no binary) and is read somewhere;
 # every metric of metrics.def is counted somewhere; every error of errors.def is returned somewhere and is a row of the
 # table in src/api/README.md; every route is named there or in src/channels/README.md; every migration and table in
-# sql/README.md; every source in a table of its folder's README.
+# sql/README.md; every source in a table of its folder's README, which names no other.
 # usage: tables.sh [ROOT [BINARY]]
 set -eu
 cd "${1:-.}"
@@ -70,6 +70,11 @@ done <"$scratch"
 for file in src/*/*.c; do
 	name=$(basename "$file" .c)
 	grep -qE "^\|.*\`$name(\.c)?\`" "$(dirname "$file")/README.md" || complain "no table of $(dirname "$file")/README.md has $name"
+done
+for page in src/*/README.md; do
+	for name in $(grep '^|' "$page" | grep -oE '`[a-z_0-9]+\.c`' | tr -d '`'); do
+		[ -f "$(dirname "$page")/$name" ] || complain "$page: its table has $name, which is not there"
+	done
 done
 for file in sql/*.sql; do
 	grep -qF "${file#sql/}" sql/README.md || complain "sql/README.md does not name ${file#sql/}"
