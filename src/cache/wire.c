@@ -138,8 +138,8 @@ struct text redis_info_value(struct text info, const char *name)
 
 /* --- replies in an arena: the reader's own kind of object, made by these instead of hiredis's ------------------------ */
 
-/* What is announced is believed before it comes, so it is bounded: the largest answer to any call of ours, a read's, has one
- * element a cell and the guard. More is no answer of Redis, and ends the connection. */
+/* What is announced is believed before it comes, so it is bounded: the largest answer to any call of ours, a read's,
+ * has one element a cell and the guard. More is no answer of Redis, and ends the connection. */
 #define ELEMENTS_MAX (LU_CELLS_MAX + 1)
 
 #if HIREDIS_MAJOR >= 1

@@ -277,8 +277,9 @@ static void I1_a_row_that_will_not_change_fails_its_cart_only(void **state)
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "B1 A1", "both"), LU_OK);
 }
 
-/* The constraints are gone, and a hand has written what they would have refused: nobody sells that SKU or shows it, and what
- * is asked beside it, in the same batch, goes on. So does the process, which meets that row again whenever a hold ends. */
+/* The constraints are gone, and a hand has written what they would have refused: nobody sells that SKU or shows
+ * it, and what is asked beside it, in the same batch, goes on. So does the process, which meets that row again
+ * whenever a hold ends. */
 static void P6_a_sku_whose_figures_cannot_be_fails_alone(void **state)
 {
 	static const char *const figures[] = {"on_hand = 1",
