@@ -232,9 +232,16 @@ static enum lu_error look_at_all(struct query *query, struct pg *pg)
 	return webhook_list(pg, query->arena, NULL, query->deadline_ns, &asked->rows, &asked->count);
 }
 
-static enum lu_error delete (struct query *query, struct pg *pg) {
+/* Done is what was there once: a second run, after a lost connection, may find that the first has removed it. */
+static enum lu_error remove_one(struct query *query, struct pg *pg)
+{
 	struct webhook_ask *asked = (struct webhook_ask *)query;
-	return webhook_delete(pg, &asked->given.id, query->deadline_ns, &asked->done);
+	bool found;
+	enum lu_error error = read_one(asked, pg);
+	if (error)
+		return error;
+	asked->done |= asked->count == 1;
+	return webhook_delete(pg, &asked->given.id, query->deadline_ns, &found);
 }
 
 static enum lu_error rotate(struct query *query, struct pg *pg)
@@ -434,7 +441,7 @@ void webhook_remove(struct request *request)
 {
 	struct webhook_ask *asked = ask_by_id(request, no_names);
 	if (asked)
-		ask_run(&asked->ask, delete, on_deleted);
+		ask_run(&asked->ask, remove_one, on_deleted);
 }
 
 /* A secret of one's own, say, is not taken in silence. */

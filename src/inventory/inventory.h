@@ -28,7 +28,9 @@ void inventory_stop(struct inventory *inventory);
 enum lu_error inventory_submit(struct inventory *inventory, struct operation *operation) LU_MUST_CHECK;
 
 /* Reads for GET by id, lists and the ledger: runs `work` on a loader's thread with its PostgreSQL connection, within
- * the deadline. `work` returns the error it met; on_done comes once, on that thread. LU_OVERLOADED: not taken. */
+ * the deadline. `work` returns the error it met; on_done comes once, on that thread. LU_OVERLOADED: not taken.
+ * `work` is run once more if the connection was lost under it, whatever the first run did: if it writes, twice must be
+ * as once. */
 struct pg;
 struct query {
 	struct arena *arena;

@@ -12,6 +12,26 @@
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 
+/* Nobody else knows the secret: who finds it there has made it, by a run whose answer was lost. A statement of its own, for
+ * the INSERT's snapshot is older than a first run that it had to wait for. */
+static enum lu_error was_made(struct pg *pg, struct arena *arena, const struct webhook *w, int64_t deadline_ns,
+                              bool *ret_made)
+{
+	static const struct pg_statement statement = {"webhook_was_made",
+	                                              "SELECT EXISTS (SELECT FROM webhook WHERE id = $1 AND secret = $2)"};
+	struct pg_params p;
+	PGresult *r;
+	pg_params_init(&p, arena);
+	pg_add_uuid(&p, &w->id);
+	pg_add_text(&p, w->secret);
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_made = pg_get_bool(r, 0, 0);
+	PQclear(r);
+	return LU_OK;
+}
+
 enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct webhook *w, int64_t deadline_ns,
                              bool *ret_made)
 {
@@ -40,7 +60,7 @@ enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct we
 		return error;
 	*ret_made = pg_get_int(r, 0, 0) == 1;
 	PQclear(r);
-	return LU_OK;
+	return *ret_made ? LU_OK : was_made(pg, arena, w, deadline_ns, ret_made);
 }
 
 static struct webhook webhook_get(const PGresult *r, int i, struct arena *arena)
@@ -127,8 +147,10 @@ enum lu_error webhook_rotate(struct pg *pg, const struct uuid *id, struct text s
 {
 	static const struct pg_statement statement = {
 		"webhook_rotate",
-		"UPDATE webhook SET old_secret = secret, old_secret_until = clock_timestamp() + $3 * interval '1 second',"
-		" secret = $2 WHERE id = $1",
+		/* Once more with the same secret, it changes nothing: the one before stays the old one. */
+		"UPDATE webhook SET old_secret = CASE WHEN secret = $2 THEN old_secret ELSE secret END,"
+		" old_secret_until = CASE WHEN secret = $2 THEN old_secret_until"
+		" ELSE clock_timestamp() + $3 * interval '1 second' END, secret = $2 WHERE id = $1",
 	};
 	struct arena arena;
 	struct pg_params p;

@@ -32,8 +32,10 @@ struct webhook {
 	struct text last_error;         /* data NULL: none */
 };
 
+/* Making and rotating twice, with the same secret, is as once: the answer to the first time may have been lost. */
+
 /* A new one, from now on; its id, url, events, skus and secret are given. *ret_made false: there are WEBHOOKS_MAX,
- * or one of this id. */
+ * or one of this id with another secret. */
 enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct webhook *webhook, int64_t deadline_ns,
                              bool *ret_made) LU_MUST_CHECK;
 /* All, or one by its id, in the order of their making. */

@@ -286,6 +286,54 @@ static void b54_a_commit_lost_in_flight_is_found_out_never_repeated(void **state
 	assert_true(shop_metric(&detour.service, "lastunit_outcome_unknown_total") > 0);
 }
 
+/* --- webhooks --------------------------------------------------------------------------------------------------------- */
+
+#define HOOK "00000000-0000-8000-8000-000000000001"
+#define ADD_HOOKS(count, id)                                                                                        \
+	"INSERT INTO lastunit.webhook (id, url, events, secret, identity, xid, sku_id, version, disabled)"              \
+	" SELECT " id ", 'https://example.com/', 1, 'whsec_old', 0, '1', 0, 0, 'a test' FROM generate_series(1, " count \
+	")"
+
+/* The statement's answer is lost with its connection, so the service runs it once more on another: at once, unless that
+ * connection was new: then it is 503, and all is arranged anew for the next attempt. */
+static struct answer losing(const char *arrange, const char *statement, const char *method, const char *path,
+                            const char *body)
+{
+	for (int64_t until_ms = shop_now_ms() + 60000;;) {
+		unsigned matches = proxy_matches(&detour.postgres);
+		shop_sql("%s", arrange);
+		proxy_when(&detour.postgres, PROXY_TO_SERVER, statement, PROXY_CUT_AFTER_ANSWER);
+		struct answer answer = service_call(&detour.service, shop.key_admin, method, path, NULL, body);
+		if (answer.status != 503 || shop_now_ms() > until_ms) {
+			assert_int_equal(proxy_matches(&detour.postgres), matches + 1);
+			return answer;
+		}
+		answer_done(&answer);
+		shop_sleep_ms(10);
+	}
+}
+
+static void a_webhooks_lost_answer_is_that_of_one_run(void **state)
+{
+	struct answer made = losing("DELETE FROM lastunit.webhook; " ADD_HOOKS("99", "gen_random_uuid()"), "webhook_insert",
+	                            "POST", "/v1/webhooks", "{\"url\":\"https://example.com/\"}");
+	assert_int_equal(made.status, 201); /* the hundredth: its own is not one too many */
+	assert_string_equal(answer_string(&made, "secret"),
+	                    shop_sql("SELECT secret FROM lastunit.webhook WHERE id = '%s'", answer_string(&made, "id")));
+	struct answer turned = losing("DELETE FROM lastunit.webhook; " ADD_HOOKS("1", "'" HOOK "'"), "webhook_rotate",
+	                              "POST", "/v1/webhooks/" HOOK "/rotate", NULL);
+	assert_int_equal(turned.status, 200);
+	assert_string_equal(answer_string(&turned, "secret"), shop_sql("SELECT secret FROM lastunit.webhook"));
+	assert_string_equal(shop_sql("SELECT old_secret FROM lastunit.webhook"), "whsec_old");
+	struct answer gone = losing("DELETE FROM lastunit.webhook; " ADD_HOOKS("1", "'" HOOK "'"), "webhook_delete",
+	                            "DELETE", "/v1/webhooks/" HOOK, NULL);
+	assert_int_equal(gone.status, 204);
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.webhook"), 0);
+	answer_done(&made);
+	answer_done(&turned);
+	answer_done(&gone);
+}
+
 static int open_both(void **state)
 {
 	int code = shop_open(state);
@@ -310,6 +358,7 @@ int main(void)
 		cmocka_unit_test_teardown(b50_refusals_are_kept_and_failures_are_not, shop_audit),
 		cmocka_unit_test_teardown(b51_a_tills_queue_sent_again_by_two_tabs_has_twenty_effects, shop_audit),
 		cmocka_unit_test_teardown(b54_a_commit_lost_in_flight_is_found_out_never_repeated, shop_audit),
+		cmocka_unit_test_teardown(a_webhooks_lost_answer_is_that_of_one_run, shop_audit),
 	};
 	return cmocka_run_group_tests(tests, open_both, close_both);
 }

@@ -207,6 +207,33 @@ static void secrets_rotate_and_what_is_disabled_is_enabled(void **state)
 	pg_free(pg);
 }
 
+/* As when the answer to the first time was lost with the connection. */
+static void making_and_rotating_twice_is_as_once(void **state)
+{
+	struct pg *pg = session();
+	bool done;
+	for (int i = 0; i < WEBHOOKS_MAX - 1; i++)
+		made(pg, given(1));
+	struct webhook mine = given(7), row;
+	mine.secret = TEXT("whsec_mine");
+	made(pg, mine);
+	made(pg, mine); /* there are as many as there can be, but it is one of them */
+	mine.secret = TEXT("whsec_another");
+	ok(pg, webhook_insert(pg, &arena, &mine, SOON, &done));
+	assert_false(done); /* its id, but somebody else's */
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.webhook"), WEBHOOKS_MAX);
+	for (int i = 0; i < 2; i++) {
+		ok(pg, webhook_rotate(pg, &mine.id, TEXT("whsec_new"), 60, SOON, &done));
+		assert_true(done);
+		row = now(pg, &mine);
+		assert_text(row.secret, "whsec_new");
+		assert_text(row.old_secret, "whsec_mine");
+		ask("UPDATE lastunit.webhook SET old_secret_until = '2100-01-01' WHERE secret = 'whsec_new'");
+	}
+	assert_int_equal(ask_int("SELECT count(*) FROM lastunit.webhook WHERE old_secret_until = '2100-01-01'"), 1);
+	pg_free(pg);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +244,7 @@ int main(void)
 		STORE_TEST(one_session_leads_until_it_ends),
 		STORE_TEST(what_was_put_aside_is_kept_up_to_a_thousand),
 		STORE_TEST(secrets_rotate_and_what_is_disabled_is_enabled),
+		STORE_TEST(making_and_rotating_twice_is_as_once),
 	};
 	return cmocka_run_group_tests(tests, fixture_start, fixture_end);
 }
