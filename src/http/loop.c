@@ -229,7 +229,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 	renew_date(loop);
 	turn_wheel(loop);
 	admit_parked(loop);
-	if (loop->server->listener_paused && loop == loop->server->loops) {
+	if (loop == loop->server->loops && loop->server->listener_paused) { /* loop 0's, which no other may read */
 		loop->server->listener_paused = false;
 		if (loop->server->listener)
 			event_add(loop->server->listener, NULL);
