@@ -110,15 +110,20 @@ void http_caller_free(struct http_caller *caller)
 	free(caller);
 }
 
+static struct curl_slist *line_add(struct curl_slist *list, const char *line)
+{
+	struct curl_slist *longer = curl_slist_append(list, line);
+	CHECK(longer);
+	return longer;
+}
+
 static struct curl_slist *header_add(struct http_caller *caller, struct curl_slist *list, const char *name,
                                      const char *value)
 {
 	buffer_clear(&caller->header);
 	buffer_add_format(&caller->header, "%s: %s", name, value);
 	buffer_add_char(&caller->header, '\0');
-	struct curl_slist *longer = curl_slist_append(list, caller->header.data);
-	CHECK(longer);
-	return longer;
+	return line_add(list, caller->header.data);
 }
 
 struct http_answer http_call(struct http_caller *caller, const char *method, const char *path, struct text body,
@@ -137,7 +142,7 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 
 	struct curl_slist *headers = header_add(caller, NULL, "Content-Type", "application/json");
 	/* libcurl would wait a second for "100 Continue" with bodies over 1 MiB. */
-	headers = curl_slist_append(headers, "Expect:");
+	headers = line_add(headers, "Expect:");
 	if (key && *key) {
 		struct buffer bearer = {0};
 		buffer_add_format(&bearer, "Bearer %s", key);
@@ -148,7 +153,7 @@ struct http_answer http_call(struct http_caller *caller, const char *method, con
 	if (idempotency_key)
 		headers = header_add(caller, headers, "Idempotency-Key", idempotency_key);
 	if (caller->extra_header)
-		headers = curl_slist_append(headers, caller->extra_header);
+		headers = line_add(headers, caller->extra_header);
 
 	curl_easy_setopt(curl, CURLOPT_URL, caller->address.data);
 	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
