@@ -162,9 +162,7 @@ static void take_request(struct request *request, const json_t *envelope)
 	struct voice *voice = ARENA_NEW(request_arena(request), struct voice);
 	voice_init(voice, request, language_of_tag(string_at(asked, "locale")),
 	           string_at(json_object_get(session, "attributes"), STATE_MEMBER), on_said);
-	if (user.size)
-		voice->caller = arena_printf(request_arena(request), "alexa:%.*s", (int)(user.size < 128 ? user.size : 128),
-		                             user.data);
+	voice_set_caller(voice, "alexa", user);
 	if (text_equal(type, TEXT("IntentRequest")))
 		take_intent(voice, json_object_get(asked, "intent"));
 	else

@@ -188,9 +188,7 @@ void twilio_post(struct request *request)
 	voice_init(voice, request, language_of_tag(query_or(request, "language", TEXT("en"))),
 	           query_or(request, "state", (struct text){0}), on_said);
 	struct text from = field(&form, "From"), said = field(&form, "SpeechResult"), digits = field(&form, "Digits");
-	if (from.size)
-		voice->caller = arena_printf(request_arena(request), "phone:%.*s", (int)(from.size < 64 ? from.size : 64),
-		                             from.data);
+	voice_set_caller(voice, "phone", from);
 	if (said.size)
 		voice_hear(voice, said);
 	else if (digits.size)

@@ -37,6 +37,15 @@ void voice_init(struct voice *voice, struct request *request, enum language lang
 	turn_init(&voice->turn, request);
 }
 
+void voice_set_caller(struct voice *voice, const char *wire, struct text name)
+{
+	if (name.size > VOICE_CALLER_BYTES_MAX)
+		name.size = VOICE_CALLER_BYTES_MAX;
+	name = text_utf8_part(name);
+	if (name.size)
+		voice->caller = arena_printf(voice->turn.arena, "%s:%.*s", wire, (int)name.size, name.data);
+}
+
 /* --- saying ------------------------------------------------------------------------------------------------------- */
 
 static struct text sentence(struct voice *voice, enum phrase phrase, const struct phrase_words *words)

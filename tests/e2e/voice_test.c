@@ -291,6 +291,7 @@ static void only_twilio_may_call(void **state)
 /* --- the skill ---------------------------------------------------------------------------------------------------- */
 
 static char attributes[400] = "{}";
+static const char *user = "u1";
 
 static void alexa_at(time_t at, const char *id, const char *request, int status)
 {
@@ -300,10 +301,10 @@ static void alexa_at(time_t at, const char *id, const char *request, int status)
 	shop_expect(
 		NULL, "POST", "/channels/alexa", NULL,
 		shop_text(
-			"{\"version\":\"1.0\",\"session\":{\"sessionId\":\"s\",\"user\":{\"userId\":\"u1\"},\"attributes\":%s},"
+			"{\"version\":\"1.0\",\"session\":{\"sessionId\":\"s\",\"user\":{\"userId\":\"%s\"},\"attributes\":%s},"
 			"\"context\":{\"System\":{\"application\":{\"applicationId\":\"%s\"}}},"
 			"\"request\":{\"requestId\":\"r\",\"timestamp\":\"%s\",\"locale\":\"en-US\",%s}}",
-			attributes, id, stamp, request),
+			user, attributes, id, stamp, request),
 		status);
 	json_t *kept = answer_at(&shop_answer, "sessionAttributes");
 	char *text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
@@ -366,6 +367,33 @@ static void hold_by_skill(const char *slots, const char *sku)
 	intent("AMAZON.YesIntent", "{}");
 	expect_spoken("Shall I buy it for you?");
 	shop_expect_row(sku, 1, 1);
+}
+
+/* What is too long of a caller's name is cut between two characters: half of one is nothing to PostgreSQL. */
+static void a_callers_long_name_is_cut_between_characters(void **state)
+{
+	char from[160] = "+", encoded[500] = "", fields[300], form[600];
+	stock("VOICE-LONG", 1, "Heliotrope lamp", "Лампа");
+	for (int i = 0; i < 70; i++) {
+		strcat(from, "ж");
+		strcat(encoded, "%D0%B6");
+	}
+	dial("en");
+	const char *said[] = {"heliotrope", "yes"};
+	for (int i = 0; i < 2; i++) {
+		snprintf(fields, sizeof fields, "CallSidCA1From%sSpeechResult%s", from, said[i]);
+		snprintf(form, sizeof form, "CallSid=CA1&From=%%2B%s&SpeechResult=%s", encoded, said[i]);
+		turn(fields, form);
+	}
+	shop_expect_row("VOICE-LONG", 1, 1);
+	user = from;
+	stock("ALEXA-LONG", 1, "Marigold lamp", "Лампа");
+	hold_by_skill("{" SLOT("product", "marigold") "}", "ALEXA-LONG");
+	user = "u1";
+	from[1 + 126] = 0;
+	assert_string_equal(
+		shop_sql("SELECT string_agg(caller, ' ' ORDER BY caller) FROM lastunit.hold WHERE caller LIKE '%%ж'"),
+		shop_text("alexa:%s phone:%s", from, from));
 }
 
 static void to_buy_what_was_not_asked_about_is_a_search(void **state)
@@ -536,6 +564,7 @@ int main(void)
 		cmocka_unit_test(what_had_ended_is_not_released),
 		cmocka_unit_test(only_twilio_may_call),
 		cmocka_unit_test_teardown(a_skill_asks_holds_and_buys, shop_audit),
+		cmocka_unit_test_teardown(a_callers_long_name_is_cut_between_characters, shop_audit),
 		cmocka_unit_test_teardown(to_buy_what_was_not_asked_about_is_a_search, shop_audit),
 		cmocka_unit_test_teardown(a_question_stays_open_until_it_is_answered, shop_audit),
 		cmocka_unit_test(a_slot_is_looked_for_by_what_it_says),
