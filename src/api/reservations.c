@@ -14,6 +14,7 @@
 #include "http/auth.h"
 #include "http/problem.h"
 #include "store/reservation.h"
+#include "store/tx.h"
 
 void reservation_post(struct request *request)
 {
@@ -138,17 +139,6 @@ struct listed {
 	int64_t now_us;
 };
 
-static const struct pg_statement clock_statement = {"api_clock", "SELECT clock_timestamp()"};
-
-static enum lu_error read_clock(struct pg *pg, int64_t deadline_ns, int64_t *ret_now_us)
-{
-	__attribute__((cleanup(pg_clear))) PGresult *result = NULL;
-	enum lu_error error = pg_query(pg, &clock_statement, NULL, deadline_ns, &result);
-	if (!error)
-		*ret_now_us = pg_get_time(result, 0, 0);
-	return error;
-}
-
 /* On a loader's thread. */
 static enum lu_error read_page(struct query *query, struct pg *pg)
 {
@@ -157,7 +147,7 @@ static enum lu_error read_page(struct query *query, struct pg *pg)
 	filter.limit++; /* is there a next page? */
 	enum lu_error error = reservation_page(pg, query->arena, &filter, query->deadline_ns, &listed->rows,
 	                                       &listed->count);
-	return error ? error : read_clock(pg, query->deadline_ns, &listed->now_us);
+	return error ? error : tx_clock_read(pg, query->deadline_ns, &listed->now_us);
 }
 
 static void on_page(struct ask *ask)

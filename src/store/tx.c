@@ -36,6 +36,16 @@ enum lu_error tx_clock_take(struct pg *pg, int64_t deadline_ns, int64_t *ret_uni
 	return LU_OK;
 }
 
+enum lu_error tx_clock_read(struct pg *pg, int64_t deadline_ns, int64_t *ret_unix_us)
+{
+	PGresult *result __attribute__((cleanup(pg_clear))) = NULL;
+	enum lu_error error = pg_query(pg, &clock, NULL, deadline_ns, &result);
+	if (error)
+		return error;
+	*ret_unix_us = pg_get_time(result, 0, 0);
+	return LU_OK;
+}
+
 void tx_lock_timeout_send(struct pg *pg, struct arena *arena, int64_t ms)
 {
 	struct pg_params params;

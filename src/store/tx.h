@@ -12,6 +12,8 @@ enum lu_error tx_begin_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 /* clock_timestamp(): the time as it is now. now() froze at BEGIN, before the locks were had, and is never used. */
 void tx_clock_send(struct pg *pg);
 enum lu_error tx_clock_take(struct pg *pg, int64_t deadline_ns, int64_t *ret_unix_us) LU_MUST_CHECK;
+/* The same at once, outside of any transaction. */
+enum lu_error tx_clock_read(struct pg *pg, int64_t deadline_ns, int64_t *ret_unix_us) LU_MUST_CHECK;
 /* lock_timeout for the rest of this transaction only. */
 void tx_lock_timeout_send(struct pg *pg, struct arena *arena, int64_t ms);
 enum lu_error tx_lock_timeout_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
