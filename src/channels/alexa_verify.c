@@ -17,6 +17,7 @@
 #include <strings.h>
 
 #include "api/call.h"
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -88,15 +89,13 @@ bool alexa_chain_check(struct text pem, int64_t now_s, X509_STORE *roots, EVP_PK
 bool alexa_signature_check(EVP_PKEY *key, struct text body, struct text signature)
 {
 	unsigned char raw[1024];
-	if (!signature.size || signature.size % 4 || signature.size / 4 * 3 > sizeof raw)
+	size_t size;
+	if (!base64_decode(signature, raw, sizeof raw, &size) || !size)
 		return false;
-	int size = EVP_DecodeBlock(raw, (const unsigned char *)signature.data, (int)signature.size);
-	for (size_t i = signature.size; size > 0 && signature.data[i - 1] == '='; i--)
-		size--;
 	EVP_MD_CTX *context = EVP_MD_CTX_new();
 	CHECK(context);
-	bool ok = size > 0 && EVP_DigestVerifyInit(context, NULL, EVP_sha256(), NULL, key) == 1 &&
-	          EVP_DigestVerify(context, raw, (size_t)size, (const unsigned char *)body.data, body.size) == 1;
+	bool ok = EVP_DigestVerifyInit(context, NULL, EVP_sha256(), NULL, key) == 1 &&
+	          EVP_DigestVerify(context, raw, size, (const unsigned char *)body.data, body.size) == 1;
 	EVP_MD_CTX_free(context);
 	return ok;
 }

@@ -8,10 +8,10 @@
  */
 #include "channels/mcp.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/base64.h"
 #include "base/text.h"
 #include "channels/handlers.h"
 #include "channels/origin.h"
@@ -276,12 +276,8 @@ static struct text header_decode(struct arena *arena, struct text value)
 		return value;
 	struct text coded = {value.data + open_size, value.size - open_size - close_size};
 	unsigned char *bytes = arena_alloc(arena, coded.size + 1);
-	int size = EVP_DecodeBlock(bytes, (const unsigned char *)coded.data, (int)coded.size);
-	if (size < 0)
-		return value;
-	for (size_t i = coded.size; i && coded.data[i - 1] == '='; i--)
-		size--;
-	return (struct text){(char *)bytes, (size_t)size};
+	size_t size;
+	return base64_decode(coded, bytes, coded.size, &size) ? (struct text){(char *)bytes, size} : value;
 }
 
 static bool header_says(const struct mcp *mcp, const char *name, struct text body)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "api/render.h"
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/id.h"
 #include "base/text.h"
@@ -90,17 +91,11 @@ void webhook_message_body(struct buffer *out, enum webhook_event event, const st
 /* The key in a secret; its size, 0: it is none. */
 static size_t secret_key(struct text secret, unsigned char out[SECRET_RAW_BYTES_MAX])
 {
-	size_t size = secret.size - PREFIX_BYTES;
-	if (secret.size <= PREFIX_BYTES || memcmp(secret.data, PREFIX, PREFIX_BYTES) != 0 || size % 4 ||
-	    size / 4 * 3 > SECRET_RAW_BYTES_MAX)
+	size_t size;
+	if (secret.size <= PREFIX_BYTES || memcmp(secret.data, PREFIX, PREFIX_BYTES) != 0)
 		return 0;
-	int raw = EVP_DecodeBlock(out, (const unsigned char *)secret.data + PREFIX_BYTES, (int)size);
-	/* It counts the padding. */
-	while (raw > 0 && size && secret.data[PREFIX_BYTES + size - 1] == '=') {
-		raw--;
-		size--;
-	}
-	return raw > 0 ? (size_t)raw : 0;
+	struct text coded = {secret.data + PREFIX_BYTES, secret.size - PREFIX_BYTES};
+	return base64_decode(coded, out, SECRET_RAW_BYTES_MAX, &size) ? size : 0;
 }
 
 static size_t put_signature(char *out, struct text secret, struct text content)
