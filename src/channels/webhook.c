@@ -217,8 +217,8 @@ static enum lu_error tend(struct webhooks *w, struct target *target, int64_t now
 		if (!error && target->seen_xid != w->feed_xid)
 			error = target_read(target, w->pg, deadline_ns);
 	}
-	if (!error && !target_is_through(target))
-		sender_begin(&w->sender, target);
+	if (!error && !target_is_through(target) && !sender_begin(&w->sender, target))
+		error = finish(w, target, OUTCOME_AWAY, "its secret is damaged; rotate it", 0);
 	return error;
 }
 

@@ -73,8 +73,8 @@ struct sender {
 
 bool sender_init(struct sender *sender, const struct config *config);
 void sender_done(struct sender *sender);
-/* Sends the message at hand. */
-void sender_begin(struct sender *sender, struct target *target);
+/* Sends the message at hand. False: it cannot be signed, and nothing is on its way. */
+bool sender_begin(struct sender *sender, struct target *target) LU_MUST_CHECK;
 void sender_cut(struct sender *sender, struct target *target);
 /* The next transfer that has ended, or NULL. ret_error: why it was not taken; *ret_retry_after_s: what it asked for. */
 struct target *sender_take(struct sender *sender, enum outcome *ret_outcome, char ret_error[200],

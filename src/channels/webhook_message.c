@@ -1,7 +1,7 @@
 /* What a webhook is sent (webhook_message.h).
  *
  * Happy path: availability as GET shows it, in an envelope; digests by OpenSSL. Failure modes: a secret in the database
- * that is none of ours is a bug of whoever wrote it there, and signs with nothing.
+ * that is none of ours is a bug of whoever wrote it there, and signs nothing.
  */
 #include "channels/webhook_message.h"
 
@@ -98,27 +98,32 @@ static size_t secret_key(struct text secret, unsigned char out[SECRET_RAW_BYTES_
 	return base64_decode(coded, out, SECRET_RAW_BYTES_MAX, &size) ? size : 0;
 }
 
+/* Its size, 0: the secret holds no key. An empty one would sign as everybody can. */
 static size_t put_signature(char *out, struct text secret, struct text content)
 {
 	unsigned char key[SECRET_RAW_BYTES_MAX], digest[EVP_MAX_MD_SIZE];
 	unsigned size = 0;
 	size_t key_size = secret_key(secret, key);
+	if (!key_size)
+		return 0;
 	CHECK(HMAC(EVP_sha256(), key, (int)key_size, (const unsigned char *)content.data, content.size, digest, &size));
 	memcpy(out, "v1,", 3);
 	return 3 + (size_t)EVP_EncodeBlock((unsigned char *)out + 3, digest, (int)size);
 }
 
-void webhook_sign(const struct webhook *webhook, const char *id, int64_t time_s, struct text body,
+bool webhook_sign(const struct webhook *webhook, const char *id, int64_t time_s, struct text body,
                   char out[WEBHOOK_SIGNATURE_BYTES_MAX + 1])
 {
 	struct buffer content = {0};
 	buffer_add_format(&content, "%s.%" PRId64 ".", id, time_s);
 	buffer_add_text(&content, body);
 	size_t size = put_signature(out, webhook->secret, buffer_text(&content));
-	if (webhook->old_secret.data) {
-		out[size++] = ' ';
-		size += put_signature(out + size, webhook->old_secret, buffer_text(&content));
+	if (size && webhook->old_secret.data) {
+		size_t more = put_signature(out + size + 1, webhook->old_secret, buffer_text(&content));
+		out[size] = ' ';
+		size += more ? 1 + more : 0;
 	}
 	out[size] = 0;
 	buffer_done(&content);
+	return size > 0;
 }

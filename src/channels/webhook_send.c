@@ -76,17 +76,19 @@ static void add_header(struct target *target, const char *name, const char *valu
 	buffer_done(&line);
 }
 
-void sender_begin(struct sender *sender, struct target *target)
+bool sender_begin(struct sender *sender, struct target *target)
 {
 	enum webhook_event event = target_event(target);
 	const struct feed_change *change = target_change(target);
 	char signature[WEBHOOK_SIGNATURE_BYTES_MAX + 1], time[24], url[2001];
 	int64_t now_s = clock_unix_us() / US_PER_S;
 	CHECK(!target->sending && target->row.url.size < sizeof url);
+	target->sent_ns = clock_boottime_ns();
 	buffer_clear(&target->body);
 	webhook_message_body(&target->body, event, change);
 	webhook_message_id(&target->row, event, change, target->id);
-	webhook_sign(&target->row, target->id, now_s, buffer_text(&target->body), signature);
+	if (!webhook_sign(&target->row, target->id, now_s, buffer_text(&target->body), signature))
+		return false;
 	snprintf(time, sizeof time, "%lld", (long long)now_s);
 	curl_slist_free_all(target->headers);
 	target->headers = NULL;
@@ -105,8 +107,8 @@ void sender_begin(struct sender *sender, struct target *target)
 	curl_easy_setopt(target->easy, CURLOPT_POSTFIELDS, target->body.data);
 	target->address_refused = false;
 	target->sending = true;
-	target->sent_ns = clock_boottime_ns();
 	CHECK(curl_multi_add_handle(sender->multi, target->easy) == CURLM_OK);
+	return true;
 }
 
 void sender_cut(struct sender *sender, struct target *target)

@@ -255,6 +255,28 @@ static void a_new_secret_is_signed_with_beside_the_old_one(void **state)
 	} while (delivery_is_signed(d, old));
 }
 
+/* A damaged row: nobody is sent what everybody could have signed. */
+static void what_cannot_be_signed_is_not_sent_until_it_can(void **state)
+{
+	char old[64];
+	service_create_sku(&shop, "WH-DAMAGED", 1000);
+	subscribe("");
+	snprintf(old, sizeof old, "%s", secret);
+	shop_sql("UPDATE lastunit.webhook SET secret = 'whsec_'");
+	do /* the deliverer learns of it within a second */
+		sell("WH-DAMAGED", 1);
+	while (strcmp(look("last_error"), "its secret is damaged; rotate it"));
+	admin("POST", shop_path("webhooks", hook, "/rotate"), NULL, 200);
+	snprintf(secret, sizeof secret, "%s", answer_string(&shop_answer, "secret"));
+	for (;;) {
+		const struct delivery *d = receiver_take(&receiver);
+		assert_non_null(d);
+		if (delivery_is_signed(d, secret))
+			break;
+		assert_true(delivery_is_signed(d, old));
+	}
+}
+
 /* --- endpoints that misbehave ------------------------------------------------------------------------------------- */
 
 static void what_was_not_taken_comes_again_under_the_same_id(void **state)
@@ -489,6 +511,7 @@ int main(void)
 		WEBHOOK_TEST(who_wants_everything_hears_of_stock_first),
 		WEBHOOK_TEST(only_its_skus_are_told),
 		WEBHOOK_TEST(a_new_secret_is_signed_with_beside_the_old_one),
+		WEBHOOK_TEST(what_cannot_be_signed_is_not_sent_until_it_can),
 		WEBHOOK_TEST(what_was_not_taken_comes_again_under_the_same_id),
 		WEBHOOK_TEST(who_was_away_is_told_the_newest_state_and_no_steps),
 		WEBHOOK_TEST(it_is_left_in_peace_as_long_as_it_asks),

@@ -78,14 +78,12 @@ static size_t sign(struct text body, unsigned char out[512])
 	return size;
 }
 
-/* RFC 4648, 4, in its plainest form; OpenSSL also forgives white space at both ends. */
+/* RFC 4648, 4, in its plainest form. */
 static bool decodes_to(struct text base64, const unsigned char *bytes, size_t size)
 {
 	static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	uint32_t bits = 0;
 	size_t at = 0, count = 0;
-	while (base64.size && strchr(" \t\r\n\v", base64.data[0]))
-		base64 = (struct text){base64.data + 1, base64.size - 1};
 	for (size_t i = 0; i < base64.size; i++) {
 		const char *digit = base64.data[i] ? strchr(alphabet, base64.data[i]) : NULL;
 		if (!digit)

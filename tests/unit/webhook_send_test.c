@@ -46,7 +46,7 @@ static void a_name_that_is_never_resolved_holds_up_nobody(void **state)
 	target->items = &item;
 	target->item_count = 1;
 	for (int i = 1; i <= 2; i++) {
-		sender_begin(&sender, target);
+		assert_true(sender_begin(&sender, target));
 		enum outcome outcome = OUTCOME_TAKEN;
 		char why[200];
 		int64_t retry_after_s;

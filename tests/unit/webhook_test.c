@@ -14,17 +14,44 @@
 #include "channels/webhook_address.h"
 #include "channels/webhook_message.h"
 
+static bool sign(const struct webhook *webhook, char signature[WEBHOOK_SIGNATURE_BYTES_MAX + 1])
+{
+	return webhook_sign(webhook, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, TEXT("{\"test\": 2432232314}"), signature);
+}
+
 /* The example of the specification and of its libraries' own tests. */
 static void the_signature_is_that_of_the_specification(void **state)
 {
 	struct webhook webhook = {.secret = TEXT("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")};
 	char signature[WEBHOOK_SIGNATURE_BYTES_MAX + 1];
-	webhook_sign(&webhook, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, TEXT("{\"test\": 2432232314}"), signature);
+	assert_true(sign(&webhook, signature));
 	assert_string_equal(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 	webhook.old_secret = webhook.secret;
 	webhook.secret = TEXT("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
-	webhook_sign(&webhook, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, TEXT("{\"test\": 2432232314}"), signature);
+	assert_true(sign(&webhook, signature));
 	assert_non_null(strstr(signature, " v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="));
+}
+
+/* A damaged row: a signature without a key would be everybody's. */
+static void a_secret_without_a_key_signs_nothing(void **state)
+{
+	struct text none[] = {{0},
+	                      TEXT(""),
+	                      TEXT("whsec_"),
+	                      TEXT("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+	                      TEXT("whsec_===="),
+	                      TEXT("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS"),
+	                      TEXT("whsec_\0\0\0\0")};
+	char signature[WEBHOOK_SIGNATURE_BYTES_MAX + 1];
+	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+		struct webhook webhook = {.secret = none[i], .old_secret = TEXT("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")};
+		assert_false(sign(&webhook, signature));
+		assert_string_equal(signature, "");
+		/* Rotated, it is well again, with the damaged one beside it. */
+		webhook = (struct webhook){.secret = webhook.old_secret, .old_secret = none[i]};
+		assert_true(sign(&webhook, signature));
+		assert_string_equal(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+	}
 }
 
 static void secrets_are_32_random_bytes_in_base64(void **state)
@@ -210,6 +237,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_signature_is_that_of_the_specification),
+		cmocka_unit_test(a_secret_without_a_key_signs_nothing),
 		cmocka_unit_test(secrets_are_32_random_bytes_in_base64),
 		cmocka_unit_test(an_id_names_the_message_and_nothing_else),
 		cmocka_unit_test(a_body_is_availability_in_an_envelope),
