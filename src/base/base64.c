@@ -1,4 +1,4 @@
-/* Base64 (base64.h). By hand: EVP_DecodeBlock() counts the padding, takes it anywhere, and takes blanks around it all. */
+/* Base64 (base64.h). By hand: EVP_DecodeBlock() counts the padding, takes it anywhere, and blanks around it all. */
 #include "base/base64.h"
 
 #include <stdint.h>

@@ -51,8 +51,8 @@ struct voice {
 /* The request has a principal. `state`: what the last turn left; one that nobody wrote counts as none. */
 void voice_init(struct voice *voice, struct request *request, enum language language, struct text state,
                 void (*on_said)(struct voice *));
-/* Who speaks, as the wire names them; "": not known. Of a longer name its first VOICE_CALLER_BYTES_MAX count, cut between two
- * characters. */
+/* Who speaks, as the wire names them; "": not known. Of a longer name its first VOICE_CALLER_BYTES_MAX count, cut
+ * between two characters. */
 void voice_set_caller(struct voice *voice, const char *wire, struct text name);
 /* Each says something through on_said, once: at once or later. */
 void voice_welcome(struct voice *voice);

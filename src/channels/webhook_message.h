@@ -23,8 +23,8 @@ void webhook_secret_new(char out[WEBHOOK_SECRET_BYTES + 1]);
 void webhook_message_id(const struct webhook *webhook, enum webhook_event event, const struct feed_change *change,
                         char out[WEBHOOK_ID_BYTES + 1]);
 void webhook_message_body(struct buffer *out, enum webhook_event event, const struct feed_change *change);
-/* The value of webhook-signature: with the secret, and with the old one while that counts. False: the secret is damaged and
- * holds no key, so nobody may be sent this; an old one that is goes without saying. */
+/* The value of webhook-signature: with the secret, and with the old one while that counts. False: the secret is damaged
+ * and holds no key, so nobody may be sent this; an old one that is damaged is left out. */
 bool webhook_sign(const struct webhook *webhook, const char *id, int64_t time_s, struct text body,
                   char out[WEBHOOK_SIGNATURE_BYTES_MAX + 1]) LU_MUST_CHECK;
 

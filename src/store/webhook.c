@@ -12,8 +12,8 @@
 
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 
-/* Nobody else knows the secret: who finds it there has made it, by a run whose answer was lost. A statement of its own, for
- * the INSERT's snapshot is older than a first run that it had to wait for. */
+/* Nobody else knows the secret: who finds it there has made it, by a run whose answer was lost. A statement of its own,
+ * for the INSERT's snapshot is older than a first run that it had to wait for. */
 static enum lu_error was_made(struct pg *pg, struct arena *arena, const struct webhook *w, int64_t deadline_ns,
                               bool *ret_made)
 {

@@ -286,7 +286,7 @@ static void b54_a_commit_lost_in_flight_is_found_out_never_repeated(void **state
 	assert_true(shop_metric(&detour.service, "lastunit_outcome_unknown_total") > 0);
 }
 
-/* --- webhooks --------------------------------------------------------------------------------------------------------- */
+/* --- webhooks ----------------------------------------------------------------------------------------------------- */
 
 #define HOOK "00000000-0000-8000-8000-000000000001"
 #define ADD_HOOKS(count, id)                                                                                        \
