@@ -28,6 +28,7 @@
 #include "base/text.h"
 #include "http/linger.h"
 #include "http/problem.h"
+#include "http/uptake.h"
 
 #define STREAM_SEND_BYTES (32 * 1024) /* the kernel doubles it */
 #define STREAM_SILENCE_MS 30000
@@ -58,9 +59,7 @@ bool connection_flush(struct connection *connection, struct buffer *out)
 			connection->broken = true;
 	}
 	if (!connection->broken && sent < out->size) {
-		if (!connection->writing)
-			connection->write_deadline_ns = connection->loop->now_ns + connection->loop->server->times.body_ns;
-		connection->writing = true;
+		uptake_owe(connection, out->size - sent);
 		if (bufferevent_write(connection->bev, out->data + sent, out->size - sent) != 0)
 			connection->broken = true;
 	}
@@ -396,6 +395,8 @@ void connection_expire(struct connection *connection)
 {
 	bool slow = connection->state == CONNECTION_HEAD || connection->state == CONNECTION_BODY;
 	if (connection->state == CONNECTION_LINGER && linger_goes_on(connection))
+		return;
+	if (connection->writing && uptake_goes_on(connection))
 		return;
 	if (connection->writing || !slow) {
 		if (connection->writing)

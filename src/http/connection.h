@@ -12,7 +12,8 @@
  * `writing` stands beside the state: the socket did not take all bytes of an answer. Until it did nothing more is
  * read or run. A client that leaves while RUNNING: the socket is closed, the struct lives on (bev NULL) until the
  * answer comes and is dropped. One that leaves while STREAMING: the handler is told, and that is all. Every state but
- * these two has a deadline; no byte moves a deadline, only progress to the next state does.
+ * these two has a deadline; no byte that comes moves a deadline, only progress to the next state does. While `writing`,
+ * it is moved by what is taken (uptake.h).
  */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
@@ -117,7 +118,9 @@ struct connection {
 	size_t head_seen;   /* bytes of the block already scanned */
 	int64_t started_ns; /* first byte of the request; in IDLE: since when */
 	int64_t write_deadline_ns;
-	int64_t body_left; /* -1: chunked */
+	size_t write_left;  /* untaken when that deadline was set */
+	size_t write_whole; /* all that was refused since `writing` */
+	int64_t body_left;  /* -1: chunked */
 	struct chunk chunk;
 	char *body_at; /* the next byte of a body in the arena; NULL: it grows in body_buffer */
 	struct buffer body_buffer;

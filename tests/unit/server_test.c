@@ -1063,6 +1063,42 @@ static void a_client_that_does_not_read_is_closed(void **state)
 	stop(server);
 }
 
+enum { BIG_BYTES = 50000000 };
+
+/* Reads `at_once` every so often, behind no more than the clock: the bytes it got before the end. */
+static size_t read_slowly(int64_t body_ms, size_t at_once, int64_t each_ms)
+{
+	struct server *server = serve_with(60000, body_ms, 60000);
+	struct http_client client = http_client(server_address(server), NULL);
+	char *bytes = malloc(at_once + 1);
+	size_t size = 0, n;
+	assert_true(
+		http_client_send_text(&client, "GET /big?bytes=50000000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+	for (int64_t next_ns = deadline_in_ms(each_ms); http_client_read_some(&client, bytes, at_once + 1, &n);) {
+		size += n;
+		if (size % at_once >= n)
+			continue;
+		clock_sleep_until(next_ns);
+		next_ns += each_ms * NS_PER_MS;
+	}
+	free(bytes);
+	http_client_done(&client);
+	stop(server);
+	return size;
+}
+
+/* In three times the time that one who takes nothing is given. */
+static void a_client_that_reads_steadily_is_served_for_as_long_as_it_takes(void **state)
+{
+	assert_true(read_slowly(1000, BIG_BYTES / 60, 50) > BIG_BYTES);
+}
+
+/* It takes something before every deadline, but it would sit here until tomorrow. */
+static void a_client_that_trickles_is_closed(void **state)
+{
+	assert_true(read_slowly(300, 4096, 5) < BIG_BYTES);
+}
+
 static void a_large_answer_reaches_a_client_that_reads(void **state)
 {
 	struct http_client client = client_of(state);
@@ -1443,6 +1479,8 @@ int main(void)
 		TEST(dribbled_requests_end_by_their_deadline),
 		TEST(a_silent_connection_is_closed_without_a_word),
 		TEST(a_client_that_does_not_read_is_closed),
+		TEST(a_client_that_reads_steadily_is_served_for_as_long_as_it_takes),
+		TEST(a_client_that_trickles_is_closed),
 		TEST(a_large_answer_reaches_a_client_that_reads),
 		TEST(an_early_leaver_is_dropped_and_its_request_runs_on),
 		TEST(leavers_at_any_byte_leave_nothing_behind),
