@@ -20,7 +20,9 @@
 #include "store/idempotency.h"
 #include "store/reservation.h"
 
-#define PASS_MAX 1000 /* expiries asked for at a time */
+#define PASS_MAX 256       /* expiries asked for at a time */
+#define SKU_FULL 256       /* under way of one SKU: its row is locked, or it is very busy; no more are asked for */
+#define UNDER_WAY_MAX 4096 /* of several such SKUs, and yet there is room for all others */
 #define POLL_MS 100
 #define RESTING_MAX 1024
 #define REST_MS_MIN 1000
@@ -39,6 +41,8 @@ struct expiry {
 	struct operation operation;
 	struct reaper *reaper;
 	struct arena arena;
+	int64_t *sku_ids; /* of its lines */
+	size_t sku_count;
 };
 
 struct reaper {
@@ -50,7 +54,7 @@ struct reaper {
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 	bool stopping;
-	struct uuid under_way[PASS_MAX]; /* expiries not answered yet */
+	struct expiry *under_way[UNDER_WAY_MAX]; /* not answered yet */
 	size_t under_way_count;
 	struct rest resting[RESTING_MAX]; /* under the mutex */
 	size_t resting_count;
@@ -80,35 +84,69 @@ static void rest(struct reaper *r, const struct uuid *id)
 	entry->until_ns = deadline_in_ms(entry->ms);
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* Under the mutex. The SKUs that so many expiries are under way of that one more would only wait with them, and take the
+ * place of those that need not wait. */
+static void leave_full_skus(struct reaper *r, struct overdue_except *except)
+{
+	size_t count = 0, kept = 0;
+	for (size_t i = 0; i < r->under_way_count; i++)
+		count += r->under_way[i]->sku_count;
+	int64_t *ids = except->sku_ids = ARENA_ARRAY(&r->arena, count, int64_t);
+	count = 0;
+	for (size_t i = 0; i < r->under_way_count; i++)
+		for (size_t j = 0; j < r->under_way[i]->sku_count; j++)
+			ids[count++] = r->under_way[i]->sku_ids[j];
+	if (count)
+		qsort(ids, count, sizeof *ids, compare_ids);
+	for (size_t first = 0, i = 1; i <= count; i++) {
+		if (i < count && ids[i] == ids[first])
+			continue;
+		if (i - first >= SKU_FULL)
+			ids[kept++] = ids[first];
+		first = i;
+	}
+	except->sku_count = kept;
+}
+
 /* Those not to be asked for: resting, or still under way. Who rested for very long without being asked about is
  * forgotten. *ret_room: for how many more of them there is room under way. */
-static size_t left_alone(struct reaper *r, struct uuid *ret_ids, size_t *ret_room)
+static struct overdue_except left_alone(struct reaper *r, size_t *ret_room)
 {
 	int64_t now = clock_boottime_ns();
-	size_t count = 0, kept = 0;
+	size_t kept = 0;
+	struct overdue_except except = {.ids = ARENA_ARRAY(&r->arena, RESTING_MAX + UNDER_WAY_MAX, struct uuid)};
 	pthread_mutex_lock(&r->mutex);
 	for (size_t i = 0; i < r->resting_count; i++) {
 		if (r->resting[i].until_ns + 2 * REST_MS_MAX * NS_PER_MS < now)
 			continue;
 		if (r->resting[i].until_ns > now)
-			ret_ids[count++] = r->resting[i].id;
+			except.ids[except.count++] = r->resting[i].id;
 		r->resting[kept++] = r->resting[i];
 	}
 	r->resting_count = kept;
 	for (size_t i = 0; i < r->under_way_count; i++)
-		ret_ids[count++] = r->under_way[i];
-	*ret_room = PASS_MAX - r->under_way_count; /* only this thread adds to them */
+		except.ids[except.count++] = r->under_way[i]->operation.target;
+	leave_full_skus(r, &except);
+	*ret_room = UNDER_WAY_MAX - r->under_way_count; /* only this thread adds to them */
 	pthread_mutex_unlock(&r->mutex);
-	return count;
+	if (*ret_room > PASS_MAX)
+		*ret_room = PASS_MAX;
+	return except;
 }
 
 /* --- one pass ----------------------------------------------------------------------------------------------------- */
 
 /* Under the mutex. */
-static void arrived(struct reaper *r, const struct uuid *id)
+static void arrived(struct reaper *r, const struct expiry *x)
 {
 	for (size_t i = 0; i < r->under_way_count; i++)
-		if (uuid_equal(&r->under_way[i], id)) {
+		if (r->under_way[i] == x) {
 			r->under_way[i] = r->under_way[--r->under_way_count];
 			break;
 		}
@@ -132,7 +170,7 @@ static void on_expired(struct operation *operation)
 		metric_add(METRIC_EXPIRE_FAILURES, 1);
 		rest(r, &operation->target);
 	}
-	arrived(r, &operation->target);
+	arrived(r, x);
 	pthread_mutex_unlock(&r->mutex);
 	arena_done(&x->arena);
 	free(x);
@@ -144,6 +182,9 @@ static bool submit(struct reaper *r, const struct reservation *reservation)
 	CHECK(x);
 	x->reaper = r;
 	arena_init(&x->arena, 512);
+	x->sku_ids = ARENA_ARRAY(&x->arena, reservation->line_count, int64_t);
+	for (size_t i = 0; i < reservation->line_count; i++)
+		x->sku_ids[x->sku_count++] = reservation->lines[i].sku_id;
 	struct operation *op = &x->operation;
 	*op = (struct operation){.kind = OPERATION_EXPIRE,
 	                         .arena = &x->arena,
@@ -157,12 +198,12 @@ static bool submit(struct reaper *r, const struct reservation *reservation)
 	operation_add_skus(op, reservation->lines, reservation->line_count);
 	operation_claim(op);
 	pthread_mutex_lock(&r->mutex);
-	r->under_way[r->under_way_count++] = op->target;
+	r->under_way[r->under_way_count++] = x;
 	pthread_mutex_unlock(&r->mutex);
 	if (!queue_submit(r->inventory->queue, op))
 		return true;
 	pthread_mutex_lock(&r->mutex);
-	arrived(r, &op->target);
+	arrived(r, x);
 	pthread_mutex_unlock(&r->mutex);
 	arena_done(&x->arena);
 	free(x);
@@ -195,14 +236,14 @@ static int64_t pass(struct reaper *r)
 {
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
-	struct uuid *except = ARENA_ARRAY(&r->arena, RESTING_MAX + PASS_MAX, struct uuid);
-	size_t room, count, except_count = left_alone(r, except, &room);
+	size_t room, count;
+	struct overdue_except except = left_alone(r, &room);
 	struct reservation **due;
 	int64_t next_us;
 	if (pg_connect(r->pg, deadline_ns))
 		return POLL_MS * NS_PER_MS;
 	prune(r);
-	if (!room || reservation_overdue(r->pg, &r->arena, except, except_count, room, deadline_ns, &due, &count, &next_us))
+	if (!room || reservation_overdue(r->pg, &r->arena, &except, room, deadline_ns, &due, &count, &next_us))
 		return POLL_MS * NS_PER_MS;
 	bool all = true;
 	for (size_t i = 0; i < count && all; i++)

@@ -28,10 +28,16 @@ void reservation_change_send(struct pg *pg, struct arena *arena, const struct re
                              size_t count);
 enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
-/* For the reaper: due reservations (id and SKU codes), earliest first, without those in `except`; and when the next one
- * is due, in microseconds from the database's now (INT64_MAX: none live). */
-enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct uuid *except, size_t except_count,
-                                  size_t limit, int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
+/* For the reaper: due reservations (id and SKUs), earliest first, without those in `except` and those that hold one of its
+ * SKUs; and when the next one is due, in microseconds from the database's now (INT64_MAX: none live). */
+struct overdue_except {
+	struct uuid *ids;
+	size_t count;
+	int64_t *sku_ids;
+	size_t sku_count;
+};
+enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct overdue_except *except, size_t limit,
+                                  int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
                                   int64_t *ret_next_in_us) LU_MUST_CHECK;
 
 /* GET /v1/reservations: newest id last, after `after` (nil: from the start). sku data NULL, reference data NULL, state 0,

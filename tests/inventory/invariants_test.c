@@ -51,6 +51,11 @@ static int open_house_of_long_leases(void **state)
 	return open_house_with(&house_config.lease_ms, 2000);
 }
 
+static int open_house_of_patient_requests(void **state)
+{
+	return open_house_with(&house_config.request_timeout_ms, 60000);
+}
+
 static int close_house(void **state)
 {
 	assert_audit(&h);
@@ -977,6 +982,36 @@ static void I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one(void **s
 	wait_sql(&h, "SELECT string_agg(on_hand || '/' || reserved, ' ' ORDER BY code) FROM lastunit.sku", "4/0 5/0");
 }
 
+/* A stranger has a row that more due holds wait for than the reaper asks for at a time: those of other SKUs end all the same. */
+static void P6_holds_that_wait_for_a_locked_row_delay_no_others(void **state)
+{
+	enum { ROUND = 500, HOLDS = 10 * ROUND };
+	static struct attempt_at *holds[ROUND];
+	make_sku(&h, "A", HOLDS);
+	make_sku(&h, "B", 1);
+	for (int done = 0; done < HOLDS; done += ROUND) {
+		for (int i = 0; i < ROUND; i++)
+			holds[i] = begin(&h, OPERATION_RESERVE, "A1", NULL);
+		for (int i = 0; i < ROUND; i++) {
+			assert_int_equal(await(holds[i])->error, LU_OK);
+			forget(holds[i]);
+		}
+	}
+	hold_for(&h, "B1", 1);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku WHERE code = 'A' FOR UPDATE");
+	/* All are due at once, those of A first. */
+	sql(&h,
+	    "UPDATE lastunit.reservation SET expires_at = created_at + interval '1 ms'"
+	    " WHERE sku_ids = (SELECT ARRAY[id] FROM lastunit.sku WHERE code = 'A')");
+	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'B'", "0");
+	assert_int_equal(sql_int(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'"), HOLDS);
+	tell(other, "COMMIT");
+	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'", "0");
+	pg_free(other);
+}
+
 /* The first look-up's SELECT stands still: a second one must send one of its own. */
 static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 {
@@ -1019,6 +1054,8 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
 	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
 	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
+	cmocka_unit_test_setup_teardown(P6_holds_that_wait_for_a_locked_row_delay_no_others, open_house_of_patient_requests,
+                                    close_house),
 	HOUSE_TEST(P6_a_sku_whose_figures_cannot_be_fails_alone),
 	HOUSE_TEST(I1_what_does_not_change_or_go_is_not_told_as_done),
 	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),

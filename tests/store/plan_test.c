@@ -86,7 +86,10 @@ static void prepare_all(struct pg *pg)
 	ok(pg, sku_read(pg, &arena, &code, 1, SOON, &figures));
 	ok(pg, sku_page(pg, &arena, code, true, 5, SOON, &page, &count));
 	ok(pg, sku_page(pg, &arena, code, false, 5, SOON, &page, &count));
-	ok(pg, reservation_overdue(pg, &arena, &id, 1, 5, SOON, &reservations, &count, &next_us));
+	struct uuid left_alone = id;
+	int64_t left_alone_sku = 1;
+	struct overdue_except except = {&left_alone, 1, &left_alone_sku, 1};
+	ok(pg, reservation_overdue(pg, &arena, &except, 5, SOON, &reservations, &count, &next_us));
 	const struct reservation_filter filters[] = {{.reference = code, .limit = 5},
 	                                             {.limit = 5},
 	                                             {.sku = code, .state = RESERVATION_ACTIVE, .limit = 5}};

@@ -218,7 +218,8 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	struct reservation **due;
 	size_t count;
 	int64_t next_us;
-	ok(pg, reservation_overdue(pg, &arena, NULL, 0, 10, SOON, &due, &count, &next_us));
+	const struct overdue_except none = {0};
+	ok(pg, reservation_overdue(pg, &arena, &none, 10, SOON, &due, &count, &next_us));
 	assert_int_equal(count, 0);
 	assert_int_equal(next_us, INT64_MAX);
 	struct reservation *made[] = {new_reservation(&id, 1, 1, -10), new_reservation(&id, 1, 1, -30),
@@ -226,7 +227,7 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	                              new_reservation(&id, 1, 1, -60)};
 	*made[4] = ended_as(made[4], RESERVATION_RELEASED);
 	insert_reservations(pg, made, 5);
-	ok(pg, reservation_overdue(pg, &arena, NULL, 0, 10, SOON, &due, &count, &next_us));
+	ok(pg, reservation_overdue(pg, &arena, &none, 10, SOON, &due, &count, &next_us));
 	assert_int_equal(count, 3);
 	assert_uuid(due[0]->id, made[1]->id);
 	assert_uuid(due[1]->id, made[2]->id);
@@ -234,10 +235,15 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	assert_text(due[0]->lines[0].sku, "A");
 	assert_true(next_us > 4000 * US_PER_S && next_us <= 5000 * US_PER_S);
 	/* Those already under way are left out; a full page means that there is more at once. */
-	ok(pg, reservation_overdue(pg, &arena, &made[1]->id, 1, 1, SOON, &due, &count, &next_us));
+	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_except){.ids = &made[1]->id, .count = 1}, 1, SOON, &due,
+	                           &count, &next_us));
 	assert_int_equal(count, 1);
 	assert_uuid(due[0]->id, made[2]->id);
 	assert_int_equal(next_us, 0);
+	/* So are those of a SKU that has enough of them. */
+	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_except){.sku_ids = &id, .sku_count = 1}, 1, SOON, &due,
+	                           &count, &next_us));
+	assert_int_equal(count, 0);
 	pg_free(pg);
 }
 
