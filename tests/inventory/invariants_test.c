@@ -982,7 +982,7 @@ static void I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one(void **s
 	wait_sql(&h, "SELECT string_agg(on_hand || '/' || reserved, ' ' ORDER BY code) FROM lastunit.sku", "4/0 5/0");
 }
 
-/* A stranger has a row that more due holds wait for than the reaper asks for at a time: those of other SKUs end all the same. */
+/* A stranger has a row that more due holds wait for than the reaper has places: those of other SKUs end all the same. */
 static void P6_holds_that_wait_for_a_locked_row_delay_no_others(void **state)
 {
 	enum { ROUND = 500, HOLDS = 10 * ROUND };
