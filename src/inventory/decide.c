@@ -4,11 +4,11 @@
  * what became of them. Rows are found by binary search, holds and checkouts too; a batch of n operations costs
  * O(n log n), and a batch of carts on one SKU hardly more than writing down its ledger entries.
  * Failure modes: a cart that needs input the batch has not read yet makes the whole run one that only collects what is
- * needed (decide_internal.h). Figures outside what the schema's constraints allow are a bug (CHECK) in the rows; a hold
+ * needed (decide_internal.h). Figures that cannot be are the caller's bug (CHECK): who locks rows lets none pass. A hold
  * that disagrees with them is the fault of that hold alone and stays as it is.
  *
- * decide_cart.c: CHECKOUT, RESERVE. decide_caps.c: how much may be held. decide_end.c: how holds end, COMMIT, RELEASE, EXTEND, EXPIRE. decide_stock.c:
- * CANCEL, ADJUST, SKU_PUT, REFRESH. decide_order.c: ORDER_PUT.
+ * decide_cart.c: CHECKOUT, RESERVE. decide_caps.c: how much may be held. decide_end.c: how holds end, COMMIT, RELEASE,
+ * EXTEND, EXPIRE. decide_stock.c: CANCEL, ADJUST, SKU_PUT, REFRESH. decide_order.c: ORDER_PUT.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,7 @@
 # as a whole is not cut in pieces; so may a macro that has such a text. usage: columns.sh [ROOT]
 set -eu
 cd "${1:-.}"
-find src include sql lua tests \( -name '*.[ch]' -o -name '*.sql' -o -name '*.lua' \) ! -path '*/node_modules/*' \
-	! -path src/inventory/decide.c | sort |
+find src include sql lua tests \( -name '*.[ch]' -o -name '*.sql' -o -name '*.lua' \) ! -path '*/node_modules/*' | sort |
 	LC_ALL=C xargs awk '
 	{
 		line = $0
