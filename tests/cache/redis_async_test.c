@@ -337,10 +337,7 @@ static void a_forgotten_script_is_loaded_within_the_same_call(void **state)
 static void on_most_cells(enum lu_error error, const redisReply *reply, void *context)
 {
 	redisReply *const *cells;
-	assert_int_equal(error, LU_OK);
-	assert_int_equal(cell_read_kind(reply, LU_CELLS_MAX, &cells), CELL_OK);
-	for (size_t i = 0; i < LU_CELLS_MAX; i++)
-		assert_int_equal(cells[i]->type, REDIS_REPLY_NIL);
+	*(enum cell_reply *)context = error ? CELL_FAILED : cell_read_kind(reply, LU_CELLS_MAX, &cells);
 	cells_read++;
 }
 
@@ -358,9 +355,11 @@ static void the_largest_read_is_answered(void **state)
 	cell_read(&arena, ns, skus, LU_CELLS_MAX, read);
 	run_until_connected();
 	cells_read = 0;
-	redis_async_call_two(redis, read, on_most_cells, NULL);
+	enum cell_reply kind = CELL_FAILED;
+	redis_async_call_two(redis, read, on_most_cells, &kind);
 	while (!cells_read)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+	assert_int_equal(kind, CELL_OK);
 	assert_true(redis_async_connected(redis));
 	arena_done(&arena);
 }
