@@ -140,7 +140,10 @@ static void disconnect(struct redis_async *redis)
 		calls_put(&redis->failed, call);
 	if (redis->failed.first)
 		event_active(redis->work, 0, 0);
-	/* A look-up that takes longer than an attempt goes on; the next attempt waits for the same one. */
+	/* A look-up that takes longer than an attempt goes on by itself: the next attempt joins it, or asks beside it if it
+	 * hangs (base/resolver.h). */
+	resolver_lookup_free(redis->lookup);
+	redis->lookup = NULL;
 	state_set(redis, WAITING, deadline_in_ms(redis->retry_ms));
 	redis->retry_ms = redis->retry_ms * 2 < RETRY_MS_MAX ? redis->retry_ms * 2 : RETRY_MS_MAX;
 }
@@ -217,8 +220,7 @@ static void attempt(struct redis_async *redis)
 		connect_next(redis);
 		return;
 	}
-	if (!redis->lookup)
-		redis->lookup = resolver_lookup_new(redis->address.host, redis->address.port, error);
+	redis->lookup = resolver_lookup_new(redis->address.host, redis->address.port, error);
 	if (!redis->lookup) {
 		disconnect(redis);
 		return;

@@ -29,6 +29,7 @@ struct reservation *verdict_reservation(struct arena *arena, const struct reserv
 	struct reservation *copy = ARENA_NEW(arena, struct reservation);
 	*copy = *reservation;
 	copy->reference = verdict_text(arena, reservation->reference);
+	copy->caller = verdict_text(arena, reservation->caller);
 	copy->lines = lines_copy(arena, reservation->lines, reservation->line_count);
 	return copy;
 }
