@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/log.h"
 
 _Noreturn void check_failed(const char *file, int line, const char *condition)
 {
@@ -15,7 +16,7 @@ _Noreturn void check_failed(const char *file, int line, const char *condition)
 	int size = snprintf(message, sizeof message, "lastunit: bug: %s:%d: CHECK(%s) failed\n", file, line, condition);
 	if (size >= (int)sizeof message)
 		size = (int)sizeof message - 1;
-	if (size > 0 && write(STDERR_FILENO, message, (size_t)size) < 0)
-		abort();
+	if (size > 0)
+		log_write(message, (size_t)size);
 	abort();
 }

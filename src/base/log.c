@@ -2,20 +2,27 @@
  * and processes on one pipe do not mix.
  *
  * Happy path: format into a buffer on the stack, write. Failure modes: a line longer than LINE_BYTES_MAX is cut and
- * ends in "..."; a control byte that slipped in is shown as a blank, so one event is always one line; a log that cannot
- * be written is dropped, for nothing sensible can be done about it. errno is left as it was.
+ * ends in "..."; a control byte that slipped in is shown as a blank, so one event is always one line; a line that
+ * stderr does not take now is lost and counted, and the next that it takes comes behind one that says how many were.
+ * errno is left as it was.
  */
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utf8proc.h>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 
 #define LINE_BYTES_MAX 4096 /* PIPE_BUF: a write of so much to a pipe is atomic */
 #define QUOTE_BYTES_MAX 200
@@ -28,6 +35,69 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&level_min, level, memory_order_relaxed);
 }
 
+/* Whoever reads a pipe or a terminal may have stopped, and a write that waits for him would stop the service. O_NONBLOCK
+ * belongs to the open file, which other processes share: it is set on one of our own, opened anew, never on theirs. */
+static bool write_own(const char *line, size_t size, bool *ret_written)
+{
+	int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	if (own < 0)
+		return false;
+	*ret_written = write(own, line, size) == (ssize_t)size;
+	close(own);
+	return true;
+}
+
+/* One that may not be opened anew (of another user, no descriptor left). Linux says that a pipe is writable while it has
+ * a free page, which holds a line. Only if another process takes the last one right now does this wait. */
+static bool write_polled(const char *line, size_t size)
+{
+	struct pollfd shared = {.fd = STDERR_FILENO, .events = POLLOUT};
+	return poll(&shared, 1, 0) == 1 && shared.revents & POLLOUT && write(STDERR_FILENO, line, size) == (ssize_t)size;
+}
+
+bool log_write(const char *line, size_t size)
+{
+	struct stat kind;
+	bool written = false;
+	int error = errno;
+	if (fstat(STDERR_FILENO, &kind) != 0)
+		;
+	else if (S_ISSOCK(kind.st_mode))
+		written = send(STDERR_FILENO, line, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+	else if (S_ISREG(kind.st_mode)) /* opened anew it would begin at its start */
+		written = write(STDERR_FILENO, line, size) == (ssize_t)size;
+	else if (!write_own(line, size, &written))
+		written = write_polled(line, size);
+	errno = error;
+	return written;
+}
+
+static size_t begin_line(char *line, const char *level)
+{
+	clock_format(clock_unix_us(), line);
+	return 24 + (size_t)snprintf(line + 24, 16, " %s ", level);
+}
+
+/* One at a time, or another thread could take the room that write_polled() saw. */
+static void put_line(const char *line, size_t size)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static unsigned long long lost;
+	pthread_mutex_lock(&mutex);
+	if (lost) {
+		char note[128];
+		size_t at = begin_line(note, "warn");
+		at += (size_t)snprintf(note + at, 64, "log_lost lines=%llu\n", lost);
+		if (log_write(note, at))
+			lost = 0;
+	}
+	if (lost || !log_write(line, size)) {
+		lost++;
+		metric_add(METRIC_LOG_LOST, 1);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
 void log_event(enum log_level level, const char *format, ...)
 {
 	static const char *const names[] = {"debug", "info", "warn", "error"};
@@ -35,9 +105,7 @@ void log_event(enum log_level level, const char *format, ...)
 		return;
 	int error = errno;
 	char line[LINE_BYTES_MAX];
-	clock_format(clock_unix_us(), line);
-	size_t size = 24;
-	size += (size_t)snprintf(line + size, 16, " %s ", names[level]);
+	size_t size = begin_line(line, names[level]);
 	size_t room = sizeof line - size - 1; /* a line feed takes the place of the NUL */
 	va_list arguments;
 	va_start(arguments, format);
@@ -53,8 +121,7 @@ void log_event(enum log_level level, const char *format, ...)
 			memcpy(line + size - 3, "...", 3);
 	}
 	line[size++] = '\n';
-	while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR)
-		;
+	put_line(line, size);
 	errno = error;
 }
 

@@ -45,8 +45,7 @@ static const struct manual manual = {
 static void on_second_signal(int signal)
 {
 	static const char line[] = "lastunit serve: ended at once\n";
-	ssize_t ignored = write(STDERR_FILENO, line, sizeof line - 1);
-	(void)ignored;
+	log_write(line, sizeof line - 1);
 	_exit(EXIT_FAILED);
 }
 

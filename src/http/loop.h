@@ -87,6 +87,7 @@ struct server {
 	int listen_fd;
 	struct event *listener; /* loop 0's */
 	bool listener_paused;
+	int64_t accept_tell_ns; /* when to log a failed accept again */
 	struct mailbox_item listen_item, stop_item;
 	sem_t started;
 	char address[80];

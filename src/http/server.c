@@ -36,6 +36,7 @@
 #define SEND_BYTES (256 * 1024) /* left to itself the kernel keeps 4 MiB for each client who does not read */
 #define DESCRIPTORS_FOR_OTHERS 512
 #define REFUSED_AT_ONCE_MAX 64  /* connections beyond the limit that are told so */
+#define TOLD_EVERY_S 10         /* that there is no descriptor for another connection */
 #define ACCEPTED_AT_ONCE_MAX 16 /* then those who are here already have their turn */
 
 static _Thread_local char why_text[400];
@@ -164,7 +165,11 @@ static void welcome(struct server *server, int fd)
 /* Mostly EMFILE: accepting again at once would spin. on_tick() of loop 0 enables it again. */
 static void pause_accepting(struct server *server)
 {
-	log_event(LOG_WARN, "http_accept_failed error=\"%s\"", strerror(errno));
+	int64_t now_ns = clock_boottime_ns();
+	if (now_ns >= server->accept_tell_ns) {
+		log_event(LOG_WARN, "http_accept_failed error=\"%s\"", strerror(errno));
+		server->accept_tell_ns = now_ns + TOLD_EVERY_S * NS_PER_S;
+	}
 	event_del(server->listener);
 	server->listener_paused = true;
 }

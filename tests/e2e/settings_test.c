@@ -10,8 +10,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/command.h"
 #include "lib/service.h"
@@ -101,6 +104,36 @@ static void agents_that_no_cap_reaches_are_named_in_the_log(void **state)
 	command_done(&serve);
 }
 
+/* A log that nobody reads: a stopped `tee`. The warnings of the start and the line of the end find no room. */
+static void a_log_that_nobody_reads_stops_neither_the_start_nor_the_answers_nor_the_end(void **state)
+{
+	int log_ends[2], saved = dup(STDERR_FILENO), size;
+	struct service beside;
+	char page[4096] = "";
+	assert_int_equal(pipe2(log_ends, O_CLOEXEC), 0);
+	assert_true((size = fcntl(log_ends[1], F_SETPIPE_SZ, sizeof page)) > 0);
+	for (int left = size; left > 0; left -= (int)sizeof page)
+		assert_int_equal(write(log_ends[1], page, sizeof page), sizeof page);
+	service_create_sku(&service, "LOUD", 3);
+	dup2(log_ends[1], STDERR_FILENO);
+	service_beside(&beside, &service, NULL, NULL,
+	               (const char *[]){"--shop-key", "lu_pub_0123456789012345678901234567", NULL});
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	struct seen seen = service_see(&beside, "LOUD");
+	struct answer metrics = service_call(&beside, service.key_admin, "GET", "/metrics", NULL, NULL);
+	const char *lost = strstr(metrics.body, "\nlastunit_log_lines_lost_total ");
+	assert_non_null(lost);
+	long lines = strtol(strrchr(strtok((char *)lost + 1, "\n"), ' '), NULL, 10);
+	answer_done(&metrics);
+	int code = service_stop(&beside);
+	close(log_ends[0]);
+	close(log_ends[1]);
+	assert_int_equal(seen.available, 3);
+	assert_true(lines > 0);
+	assert_int_equal(code, 0);
+}
+
 static int start(void **state)
 {
 	service_start(&service, NULL);
@@ -118,6 +151,7 @@ int main(void)
 		cmocka_unit_test(settings_that_are_wrong_together_are_refused_at_the_start),
 		cmocka_unit_test(keys_that_open_no_channel_are_named_in_the_log),
 		cmocka_unit_test(agents_that_no_cap_reaches_are_named_in_the_log),
+		cmocka_unit_test(a_log_that_nobody_reads_stops_neither_the_start_nor_the_answers_nor_the_end),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
 }

@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -24,6 +26,7 @@
 #include "base/metrics.h"
 #include "http/connection.h"
 #include "http/linger.h"
+#include "http/loop.h"
 #include "lib/http_client.h"
 
 #define WAIT_MS 20000
@@ -329,6 +332,42 @@ static void what_the_refused_go_on_sending_is_dropped_up_to_a_bound(void **state
 	assert_in_range(sent, 1, LINGER_BYTES_MAX + (16 << 20));
 }
 
+/* With no descriptor to spare each tick tries again, and one line is enough for all of them. */
+static void who_cannot_be_let_in_is_told_of_in_the_log_now_and_then(void **state)
+{
+	int log_ends[2], saved = dup(STDERR_FILENO);
+	char text[4096] = "";
+	struct rlimit limit, none;
+	struct http_answer answer = {0};
+	start(60000);
+	assert_int_equal(pipe2(log_ends, O_NONBLOCK), 0);
+	struct sockaddr_in door = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	door.sin_port = htons((uint16_t)atoi(stander.port));
+	others[0].fd = socket(AF_INET, SOCK_STREAM, 0); /* the lowest that was free */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_cur = (rlim_t)others[0].fd + 1, .rlim_max = limit.rlim_max};
+	dup2(log_ends[1], STDERR_FILENO);
+	setrlimit(RLIMIT_NOFILE, &none);
+	int connected = connect(others[0].fd, (struct sockaddr *)&door, sizeof door);
+	struct pollfd told = {.fd = log_ends[0], .events = POLLIN};
+	int lines = poll(&told, 1, WAIT_MS);
+	clock_sleep_until(deadline_in_ms(10 * LOOP_TICK_MS));
+	setrlimit(RLIMIT_NOFILE, &limit);
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	ssize_t size = read(log_ends[0], text, sizeof text - 1);
+	close(log_ends[0]);
+	close(log_ends[1]);
+	assert_int_equal(connected, 0);
+	assert_int_equal(lines, 1);
+	assert_non_null(strstr(text, "warn http_accept_failed error=\"Too many open files\"\n"));
+	assert_ptr_equal(strchr(text, '\n'), text + size - 1);
+	ask(&others[0], "/page"); /* and now he is let in */
+	assert_true(http_client_read(&others[0], false, &answer));
+	assert_int_equal(answer.status, 200);
+	http_answer_done(&answer);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,6 +376,7 @@ int main(void)
 		cmocka_unit_test_teardown(those_whose_time_is_over_are_told_so_by_and_by, teardown),
 		cmocka_unit_test_teardown(who_sends_ahead_of_his_answer_costs_nothing_while_he_waits, teardown),
 		cmocka_unit_test_teardown(who_asks_and_does_not_read_costs_nothing_while_he_waits, teardown),
+		cmocka_unit_test_teardown(who_cannot_be_let_in_is_told_of_in_the_log_now_and_then, teardown),
 		cmocka_unit_test_teardown(what_the_refused_go_on_sending_is_dropped_up_to_a_bound, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,9 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 
 static int saved_stderr, ends[2];
 static char caught[16384];
@@ -65,7 +68,83 @@ static void a_line_that_cannot_be_written_is_dropped_and_errno_kept(void **state
 	dup2(saved, STDERR_FILENO);
 	close(saved);
 	close(full);
+	log_event(LOG_ERROR, "so that the next test finds nothing lost");
 	assert_int_equal(error, ENOENT);
+}
+
+/* The pipe blocks whoever writes to it once it is full, as that of a shell does. */
+static void a_full_pipe_keeps_nobody_and_the_next_line_says_what_was_lost(void **state)
+{
+	int pipe_ends[2], saved = dup(STDERR_FILENO), flags;
+	int64_t before = metric_get(METRIC_LOG_LOST);
+	char page[4096], text[200] = "";
+	assert_int_equal(pipe(pipe_ends), 0);
+	int size = fcntl(pipe_ends[1], F_SETPIPE_SZ, 2 * (int)sizeof page);
+	memset(page, 'x', sizeof page);
+	for (int left = size; left > 0; left -= (int)sizeof page)
+		assert_int_equal(write(pipe_ends[1], page, sizeof page), sizeof page);
+	dup2(pipe_ends[1], STDERR_FILENO);
+	log_event(LOG_WARN, "first");
+	log_event(LOG_WARN, "second");
+	int64_t lost = metric_get(METRIC_LOG_LOST) - before;
+	for (int left = size; left > 0; left -= (int)sizeof page)
+		assert_int_equal(read(pipe_ends[0], page, sizeof page), sizeof page);
+	log_event(LOG_INFO, "third");
+	log_event(LOG_INFO, "fourth");
+	dup2(saved, STDERR_FILENO);
+	flags = fcntl(pipe_ends[1], F_GETFL);
+	assert_true(read(pipe_ends[0], text, sizeof text - 1) > 0);
+	close(saved);
+	close(pipe_ends[0]);
+	close(pipe_ends[1]);
+	assert_int_equal(lost, 2);
+	assert_string_equal(strtok(text, "\n") + 24, " warn log_lost lines=2");
+	assert_string_equal(strtok(NULL, "\n") + 24, " info third");
+	assert_string_equal(strtok(NULL, "\n") + 24, " info fourth");
+	assert_null(strtok(NULL, "\n"));
+	assert_int_equal(flags & O_NONBLOCK, 0); /* it is shared: others may rely on waiting */
+}
+
+/* The same where stderr cannot be opened anew. */
+static void a_full_socket_keeps_nobody_and_a_pipe_without_a_descriptor_to_spare_neither(void **state)
+{
+	int ends_of_socket[2], ends_of_pipe[2], saved = dup(STDERR_FILENO), full = 2;
+	struct rlimit limit, none;
+	int64_t before = metric_get(METRIC_LOG_LOST);
+	char page[4096] = "";
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_of_socket), 0);
+	while (send(ends_of_socket[1], page, sizeof page, MSG_DONTWAIT) > 0)
+		;
+	dup2(ends_of_socket[1], STDERR_FILENO);
+	log_event(LOG_WARN, "to a socket");
+	int64_t by_socket = metric_get(METRIC_LOG_LOST) - before;
+	assert_int_equal(pipe(ends_of_pipe), 0);
+	full = fcntl(ends_of_pipe[1], F_SETPIPE_SZ, 2 * (int)sizeof page);
+	dup2(ends_of_pipe[1], STDERR_FILENO);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_cur = 1, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	log_event(LOG_WARN, "to a pipe"); /* with what was lost before */
+	int64_t by_free_pipe = metric_get(METRIC_LOG_LOST) - before - by_socket;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	ssize_t told = read(ends_of_pipe[0], page, sizeof page);
+	for (int left = full; left > 0; left -= (int)sizeof page)
+		assert_int_equal(write(ends_of_pipe[1], page, sizeof page), sizeof page);
+	setrlimit(RLIMIT_NOFILE, &none);
+	log_event(LOG_WARN, "to a full pipe");
+	setrlimit(RLIMIT_NOFILE, &limit);
+	int64_t by_full_pipe = metric_get(METRIC_LOG_LOST) - before - by_socket - by_free_pipe;
+	dup2(saved, STDERR_FILENO);
+	log_event(LOG_WARN, "so that the next test finds nothing lost");
+	close(saved);
+	for (int i = 0; i < 2; i++) {
+		close(ends_of_socket[i]);
+		close(ends_of_pipe[i]);
+	}
+	assert_int_equal(by_socket, 1);
+	assert_true(told > 0);
+	assert_int_equal(by_free_pipe, 0);
+	assert_int_equal(by_full_pipe, 1);
 }
 
 static void lower_levels_are_left_out(void **state)
@@ -170,6 +249,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_has_time_level_and_event),
 		cmocka_unit_test(a_line_that_cannot_be_written_is_dropped_and_errno_kept),
+		cmocka_unit_test(a_full_pipe_keeps_nobody_and_the_next_line_says_what_was_lost),
+		cmocka_unit_test(a_full_socket_keeps_nobody_and_a_pipe_without_a_descriptor_to_spare_neither),
 		cmocka_unit_test(lower_levels_are_left_out),
 		cmocka_unit_test(an_event_is_one_line_even_with_line_feeds_in_it),
 		cmocka_unit_test(a_long_event_is_cut_and_says_so),
