@@ -3,8 +3,9 @@
  * Happy path: take the lead (an advisory lock of the session); once a second, reload the list; while the feed moves, read
  * a page for each webhook that is through with its last; send, wait for what ends, write how far each has come.
  * Failure modes: another instance leads: try again every LEAD_MS. PostgreSQL away: the lead is gone with the session, and
- * everything in memory with it; whoever leads next begins at the rows. A lead lost unnoticed moves nothing: the rows are
- * moved only from where we believe them, and reloaded.
+ * everything in memory with it; whoever leads next begins at the rows. A leader that stands still (SIGSTOP, a machine that
+ * is cut off): PostgreSQL ends its session after SILENCE_MS, and when it goes on its first question finds that out before
+ * anything is sent. A lead lost unnoticed moves nothing: the rows are moved only from where we believe them, and reloaded.
  */
 #include "channels/webhook.h"
 
@@ -23,8 +24,9 @@
 
 #define LEAD_MS 2000
 #define RELOAD_MS 1000
-#define LOOK_MS 200   /* how often the feed is asked whether it has moved */
-#define WRITE_MS 1000 /* within a page, so that little is sent twice after a crash */
+#define SILENCE_MS 5000 /* well above both: who leads asks each second, the others each LEAD_MS */
+#define LOOK_MS 200     /* how often the feed is asked whether it has moved */
+#define WRITE_MS 1000   /* within a page, so that little is sent twice after a crash */
 #define ASK_MS 5000
 #define REFUSALS_MAX 5
 #define DELAY_MS_MAX (15 * 60 * 1000)
@@ -312,7 +314,8 @@ struct webhooks *webhooks_start(const struct config *config)
 	                                    .application_name = "lastunit webhooks",
 	                                    .lock_timeout_ms = config->statement_timeout_ms,
 	                                    .statement_timeout_ms = config->statement_timeout_ms,
-	                                    .idle_in_transaction_timeout_ms = config->statement_timeout_ms});
+	                                    .idle_in_transaction_timeout_ms = config->statement_timeout_ms,
+	                                    .idle_timeout_ms = SILENCE_MS});
 	CHECK(pthread_create(&w->thread, NULL, webhooks_main, w) == 0);
 	return w;
 }

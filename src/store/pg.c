@@ -133,6 +133,7 @@ struct pg *pg_new(const struct pg_options *options)
 	pg->lock_timeout_ms = options->lock_timeout_ms;
 	pg->statement_timeout_ms = options->statement_timeout_ms;
 	pg->idle_in_transaction_timeout_ms = options->idle_in_transaction_timeout_ms;
+	pg->idle_timeout_ms = options->idle_timeout_ms;
 	return pg;
 }
 

@@ -44,6 +44,8 @@ struct pg_options {
 	const char *role;
 	const char *application_name;
 	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms; /* 0: none */
+	int64_t idle_timeout_ms; /* silent for so long outside a transaction, and PostgreSQL (14 or newer) ends the session;
+	                          * 0: as the database has it */
 };
 
 /* What libpq refuses before it asks any server, but for a wrong target_session_attrs: false with its sentence, which has no

@@ -153,6 +153,8 @@ static enum lu_error session_setup(struct pg *pg, int64_t deadline_ns)
 	add_timeout(&sql, "lock_timeout", pg->lock_timeout_ms);
 	add_timeout(&sql, "statement_timeout", pg->statement_timeout_ms);
 	add_timeout(&sql, "idle_in_transaction_session_timeout", pg->idle_in_transaction_timeout_ms);
+	if (pg->idle_timeout_ms && PQserverVersion(pg->conn) >= 140000)
+		add_timeout(&sql, "idle_session_timeout", pg->idle_timeout_ms);
 	/* What a role or a database may have as its default, and a single statement would run under: a batch, which says
 	 * READ WRITE itself, would sell while nothing could close the epoch. */
 	buffer_add_string(&sql,

@@ -19,7 +19,7 @@ struct pg_pipe_item {
 struct pg {
 	PGconn *conn; /* NULL when closed */
 	char *url, *role, *application_name;
-	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms;
+	int64_t lock_timeout_ms, statement_timeout_ms, idle_in_transaction_timeout_ms, idle_timeout_ms;
 	int64_t next_attempt_ns;       /* pg_connect fails at once before that */
 	struct pg_error connect_error; /* why the last attempt failed; repeated until the next is due */
 	char told[160];                /* why the last one failed that did not just run out of time; "" once connected */

@@ -456,6 +456,30 @@ static void another_instance_goes_on_when_the_one_that_delivers_dies(void **stat
 	service_stop(&other);
 }
 
+/* A process that stands still keeps its session, and with it the lead, for as long as PostgreSQL lets it. */
+static void another_instance_goes_on_when_the_one_that_delivers_stands_still(void **state)
+{
+	struct service other;
+	const struct delivery *d;
+	service_create_sku(&shop, "WH-STILL", 100);
+	subscribe("");
+	sell("WH-STILL", 1);
+	expect("availability.changed", "WH-STILL", 2);
+	shop_wait_until(shop_metric(&shop, "lastunit_webhooks_led") == 1);
+	service_beside(&other, &shop, NULL, NULL, beside_options);
+	freeze(shop_child("lastunit"));
+	assert_int_equal(service_sell(&other, shop.key_pos, NULL, "WH-STILL", 1), 201);
+	do /* the last one of before may not have been noted */
+		d = next();
+	while (delivery_int(d, "version") < 3);
+	assert_int_equal(shop_metric(&other, "lastunit_webhooks_led"), 1);
+	kill(shop_child("lastunit"), SIGCONT);
+	shop_wait_until(shop_metric(&shop, "lastunit_webhooks_led") == 0);
+	sell("WH-STILL", 1);
+	expect("availability.changed", "WH-STILL", 4); /* once: the old leader sends nothing */
+	service_stop(&other);
+}
+
 static void nothing_is_missed_while_postgresql_restarts(void **state)
 {
 	service_create_sku(&shop, "WH-PG", 100);
@@ -521,6 +545,7 @@ int main(void)
 		WEBHOOK_TEST(one_that_is_silent_holds_up_nobody_else),
 		WEBHOOK_TEST(who_takes_nothing_for_long_is_disabled),
 		WEBHOOK_TEST(another_instance_goes_on_when_the_one_that_delivers_dies),
+		WEBHOOK_TEST(another_instance_goes_on_when_the_one_that_delivers_stands_still),
 		WEBHOOK_TEST(nothing_is_missed_while_postgresql_restarts),
 		WEBHOOK_TEST(addresses_inside_are_refused_unless_they_are_allowed),
 	};

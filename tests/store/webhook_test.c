@@ -150,6 +150,32 @@ static void one_session_leads_until_it_ends(void **state)
 	pg_free(second);
 }
 
+static void a_leader_that_says_nothing_loses_the_lead(void **state)
+{
+	struct pg *silent = pg_new(&(struct pg_options){.url = url,
+	                                                .role = "lastunit_service",
+	                                                .application_name = "silent",
+	                                                .idle_timeout_ms = 100});
+	struct pg *other = session();
+	bool leads;
+	ok(silent, pg_connect(silent, SOON));
+	ok(silent, webhook_lead(silent, SOON, &leads));
+	assert_true(leads);
+	int64_t until_ns = SOON;
+	do {
+		ok(other, webhook_lead(other, SOON, &leads));
+		assert_true(clock_boottime_ns() < until_ns);
+	} while (!leads);
+	/* It is told so, and not by a lead that it takes anew in silence. */
+	assert_int_equal(webhook_lead(silent, SOON, &leads), LU_DATABASE_UNAVAILABLE);
+	assert_false(pg_connected(silent));
+	ok(silent, pg_connect(silent, SOON));
+	ok(silent, webhook_lead(silent, SOON, &leads));
+	assert_false(leads);
+	pg_free(silent);
+	pg_free(other);
+}
+
 static void what_was_put_aside_is_kept_up_to_a_thousand(void **state)
 {
 	struct pg *pg = session();
@@ -242,6 +268,7 @@ int main(void)
 		STORE_TEST(who_is_out_when_it_is_made_is_noted),
 		STORE_TEST(a_place_is_moved_from_where_it_is_and_from_nowhere_else),
 		STORE_TEST(one_session_leads_until_it_ends),
+		STORE_TEST(a_leader_that_says_nothing_loses_the_lead),
 		STORE_TEST(what_was_put_aside_is_kept_up_to_a_thousand),
 		STORE_TEST(secrets_rotate_and_what_is_disabled_is_enabled),
 		STORE_TEST(making_and_rotating_twice_is_as_once),
