@@ -2,7 +2,7 @@
  *
  * Happy path: every entry is decoded by itself, and they are submitted in waves. Within a wave the entries run side by
  * side, in their order on every SKU, and the inventory batches them as it likes; the next wave begins when all of this
- * one are answered. When the last is, the results are written in the order of the entries.
+ * one are answered and their results written. When the last wave is, the whole is sent.
  *
  * Why waves: the queue keeps the order of entries that name their SKUs. One that names an object (cancel, commit,
  * release, extend, `releases`, `replaces`) has its lines read first, and what comes behind it would be in the queue
@@ -10,7 +10,9 @@
  * only, or only ends objects that are not the same one, of which none stands in another's way.
  *
  * Failure modes: an entry that is not valid, or may not be done by this key, gets its own problem and does not hinder
- * its neighbours. Entries of one key run one after the other, as in two requests.
+ * its neighbours. Entries of one key run one after the other, as in two requests. An entry of a hundred bytes that names
+ * an object is answered with all its lines: once the results are RESULTS_BYTES_MAX together, what was not begun never is,
+ * and each entry says so.
  *
  * Ownership: an operation is written to by whichever thread answers it, so each entry has an arena of its own.
  */
@@ -23,6 +25,8 @@
 #include "http/problem.h"
 
 #define ENTRY_BYTES 1024
+#define RESULTS_BYTES_MAX (4 << 20) /* they wait in memory until the client has read them; passed by one wave at most */
+#define WAVE_OBJECTS_MAX 32 /* whose answers may be long; those of entries that name SKUs are as long as these */
 
 struct batch;
 
@@ -38,7 +42,10 @@ struct batch {
 	struct call *last; /* answered: whose timing is that of the whole */
 	size_t waiting;    /* submitted and not yet answered */
 	size_t next;       /* the first that is not yet submitted */
+	size_t written;    /* the first whose result is not yet in `out` */
 	size_t count;
+	struct buffer out;
+	struct json_writer results; /* into it */
 	struct entry entries[];
 };
 
@@ -61,22 +68,26 @@ static void write_result(struct json_writer *w, struct entry *entry)
 	json_object_close(w);
 }
 
+/* Those of all that were submitted, which are answered. */
+static void write_results(struct batch *batch)
+{
+	for (; batch->written < batch->next; batch->written++)
+		write_result(&batch->results, &batch->entries[batch->written]);
+}
+
+/* The batch ends with its request. */
 static void reply_results(struct batch *batch)
 {
-	struct request *request = batch->request;
+	struct buffer out;
 	if (batch->last)
 		call_add_timing(batch->last);
-	struct json_writer w = json_writer(loop_out(loop_of(request)));
-	json_object_open(&w);
-	json_key(&w, "results");
-	json_array_open(&w);
-	for (size_t i = 0; i < batch->count; i++)
-		write_result(&w, &batch->entries[i]);
-	json_array_close(&w);
-	json_object_close(&w);
+	json_array_close(&batch->results);
+	json_object_close(&batch->results);
 	for (size_t i = 0; i < batch->count; i++)
 		arena_done(&batch->entries[i].arena);
-	request_reply_json(request, 200, w.out);
+	out = batch->out;
+	request_reply_json(batch->request, 200, &out);
+	buffer_done(&out);
 }
 
 /* May this key do it? The route asked for `sell` already. */
@@ -133,11 +144,17 @@ static bool side_by_side(const struct operation *earlier, const struct operation
 /* The end of the wave that begins at `from`. What was refused is in nobody's way. */
 static size_t wave_end(const struct batch *batch, size_t from)
 {
-	for (size_t end = from + 1; end < batch->count; end++)
-		for (size_t i = from; i < end && !batch->entries[end].fault.error; i++)
+	for (size_t end = from + 1; end < batch->count; end++) {
+		const struct entry *later = &batch->entries[end];
+		if (later->fault.error)
+			continue;
+		if (end - from >= WAVE_OBJECTS_MAX && names_object(&later->call.operation))
+			return end;
+		for (size_t i = from; i < end; i++)
 			if (!batch->entries[i].fault.error &&
-			    !side_by_side(&batch->entries[i].call.operation, &batch->entries[end].call.operation))
+			    !side_by_side(&batch->entries[i].call.operation, &later->call.operation))
 				return end;
+	}
 	return batch->count;
 }
 
@@ -154,14 +171,31 @@ static void submit(struct entry *entry)
 		entry->batch->waiting++;
 }
 
+static void leave_rest(struct batch *batch)
+{
+	static const char why[] =
+		"Not begun, nothing was done: the answers before it are 4 MiB. Send this entry and those "
+		"behind it in a batch of their own.";
+	for (; batch->next < batch->count; batch->next++) {
+		struct entry *entry = &batch->entries[batch->next];
+		if (!entry->fault.error)
+			entry->fault = (struct fault){LU_OVERLOADED, text_of(why)};
+		submit(entry);
+	}
+	write_results(batch);
+}
+
 /* Submits the next wave. Of one that was refused whole no answer comes: then the one behind it. */
 static void go_on(struct batch *batch)
 {
-	while (!batch->waiting && batch->next < batch->count)
+	while (!batch->waiting && batch->next < batch->count) {
 		for (size_t end = wave_end(batch, batch->next); batch->next < end; batch->next++)
 			submit(&batch->entries[batch->next]);
-	if (!batch->waiting)
-		reply_results(batch);
+		if (batch->waiting)
+			return;
+		write_results(batch);
+	}
+	reply_results(batch);
 }
 
 /* On the loop, never from inside call_submit(). */
@@ -169,8 +203,12 @@ static void on_answer(struct call *call)
 {
 	struct batch *batch = ((struct entry *)call)->batch; /* its first member */
 	batch->last = call;
-	if (!--batch->waiting)
-		go_on(batch);
+	if (--batch->waiting)
+		return;
+	write_results(batch);
+	if (batch->out.size > RESULTS_BYTES_MAX)
+		leave_rest(batch);
+	go_on(batch);
 }
 
 void batch_post(struct request *request)
@@ -187,8 +225,11 @@ void batch_post(struct request *request)
 	}
 	size_t count = json_array_size(operations);
 	struct batch *batch = arena_alloc(arena, sizeof *batch + count * sizeof batch->entries[0]);
-	batch->request = request;
-	batch->count = count;
+	*batch = (struct batch){.request = request, .count = count};
+	batch->results = json_writer(&batch->out);
+	json_object_open(&batch->results);
+	json_key(&batch->results, "results");
+	json_array_open(&batch->results);
 	for (size_t i = 0; i < count; i++) {
 		struct entry *entry = &batch->entries[i];
 		arena_init(&entry->arena, ENTRY_BYTES);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/service.h"
 
@@ -575,6 +576,51 @@ static void a_batch_asks_for_the_scope_of_each(void **state)
 	row_is("SCOPE", 4, 0);
 }
 
+#define LONG_CODE "LONG-%03d-%0118d" /* 128 bytes */
+#define LONG_LINES 1000
+
+static void create_long_codes(void)
+{
+	char path[] = "/tmp/lastunit-long-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	fputs("sku,on_hand\n", file);
+	for (int i = 0; i < LONG_LINES; i++)
+		fprintf(file, LONG_CODE ",1000\n", i, 0);
+	fclose(file);
+	assert_int_equal(service_run(&service, (const char *[]){"import", path, NULL}), 0);
+	unlink(path);
+}
+
+/* A release of a hundred bytes is answered with a thousand lines. */
+static void a_batch_whose_answers_are_too_long_leaves_its_rest_undone(void **state)
+{
+	enum { HOLDS = 40, WAVE = 32 };
+	char code[129], path[50], *body = malloc(200 * LONG_LINES), *to = body + sprintf(body, "{\"lines\":[");
+	char *batch_body = malloc(HOLDS * 100), *end = batch_body + sprintf(batch_body, "{\"operations\":[");
+	create_long_codes();
+	snprintf(code, sizeof code, LONG_CODE, 0, 0);
+	for (int i = 0; i < LONG_LINES; i++)
+		to += sprintf(to, "%s{\"sku\":\"" LONG_CODE "\",\"quantity\":1}", i ? "," : "", i, 0);
+	strcpy(to, "]}");
+	for (int i = 0; i < HOLDS; i++) {
+		post("/v1/reservations", body, 201);
+		end += sprintf(end, "%s{\"operation\":\"release\",\"reservation_id\":\"%s\"}", i ? "," : "",
+		               answer_string(&answer, "id"));
+	}
+	strcpy(end, "]}");
+	batch(service.key_web, batch_body, 200);
+	assert_in_range(answer.body_size, 4 << 20, 6 << 20);
+	for (int i = 0; i < HOLDS; i++) {
+		snprintf(path, sizeof path, "results.%d.status", i);
+		assert_int_equal(answer_int(&answer, path), i < WAVE ? 200 : 503);
+	}
+	assert_string_equal(answer_string(&answer, "results.39.body.code"), "overloaded");
+	assert_non_null(strstr(answer_string(&answer, "results.39.body.detail"), "in a batch of their own"));
+	row_is(code, 1000, HOLDS - WAVE);
+	free(body);
+	free(batch_body);
+}
+
 static void a_batch_has_one_to_a_thousand_entries(void **state)
 {
 	service_create_sku(&service, "QUEUE", 2000);
@@ -637,6 +683,7 @@ int main(void)
 		cmocka_unit_test(a_batch_answers_each_by_itself),
 		cmocka_unit_test(a_batch_is_done_in_its_order),
 		cmocka_unit_test(a_batch_asks_for_the_scope_of_each),
+		cmocka_unit_test(a_batch_whose_answers_are_too_long_leaves_its_rest_undone),
 		cmocka_unit_test(a_batch_has_one_to_a_thousand_entries),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
