@@ -55,8 +55,9 @@ static bool take_free_text(struct decoding *d, const char *name, const json_t *v
 		}
 	}
 	return REFUSE(d, LU_INVALID_FIELD,
-	              "`%s` must be a string of %zu to %zu bytes without control characters but tab and line ends.", name,
-	              bytes_min, bytes_max);
+	              "`%s` must be a string of %zu to %zu bytes without noncharacters, without control characters but tab "
+	              "and line ends.",
+	              name, bytes_min, bytes_max);
 }
 
 static bool take_id(struct decoding *d, const char *name, const json_t *value, struct uuid *ret_id)

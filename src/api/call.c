@@ -391,5 +391,7 @@ bool take_query_text(struct request *request, const char *name, struct text *ret
 	*ret_text = (struct text){0};
 	if (!request_query(request, name, 0, ret_text) || !text_check_free(*ret_text, LU_REFERENCE_BYTES_MAX))
 		return true;
-	return refuse_query(request, name, "at most 255 bytes of UTF-8 without control characters but tab and line ends");
+	return refuse_query(
+		request, name,
+		"at most 255 bytes of UTF-8 without noncharacters, without control characters but tab and line ends");
 }

@@ -17,10 +17,9 @@ static bool take_path_number(struct request *request, struct text *ret_number)
 	*ret_number = request_param(request, 0);
 	if (ret_number->size && !text_check_free(*ret_number, LU_ORDER_NUMBER_BYTES_MAX))
 		return true;
-	problem_reply(
-		request, LU_INVALID_FIELD,
-		TEXT("An order's number in the path must be 1 to 255 bytes of UTF-8 without control characters but tab and "
-	         "line ends."));
+	problem_reply(request, LU_INVALID_FIELD,
+	              TEXT("An order's number in the path must be 1 to 255 bytes of UTF-8 without noncharacters, without "
+	                   "control characters but tab and line ends."));
 	return false;
 }
 

@@ -127,8 +127,15 @@ static bool is_control(utf8proc_int32_t code)
 	return code < 0x20 || (code >= 0x7f && code < 0xa0);
 }
 
-/* What no SKU code may hold: control characters, line breaks, and everything that leaves no trace on the screen and so
- * makes twins (zero-width marks, soft hyphens, turned writing, variation selectors, fillers). */
+/* Never to be a character, in any version of Unicode, and no part of XML: TwiML with U+FFFE in a title is no document.
+ * Source: The Unicode Standard, 23.7. */
+static bool is_noncharacter(utf8proc_int32_t code)
+{
+	return (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
+}
+
+/* What no SKU code may hold: control characters, noncharacters, line breaks, and everything that leaves no trace on the
+ * screen and so makes twins (zero-width marks, soft hyphens, turned writing, variation selectors, fillers). */
 static bool is_hidden(utf8proc_int32_t code)
 {
 	const utf8proc_property_t *property = utf8proc_get_property(code);
@@ -141,7 +148,7 @@ static bool is_hidden(utf8proc_int32_t code)
 	case UTF8PROC_CATEGORY_ZP:
 		return true;
 	default:
-		return property->ignorable;
+		return property->ignorable || is_noncharacter(code);
 	}
 }
 
@@ -204,7 +211,8 @@ enum lu_error text_check_free(struct text text, size_t bytes_max)
 		return LU_INVALID_FIELD;
 	utf8proc_int32_t code;
 	for (size_t i = 0; i < text.size;)
-		if (!next_code(text, &i, &code) || (is_control(code) && code != '\t' && code != '\n' && code != '\r'))
+		if (!next_code(text, &i, &code) || is_noncharacter(code) ||
+		    (is_control(code) && code != '\t' && code != '\n' && code != '\r'))
 			return LU_INVALID_FIELD;
 	return LU_OK;
 }

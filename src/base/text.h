@@ -21,12 +21,12 @@ struct text text_of(const char *c_string);
 bool text_is_utf8(struct text text);
 /* Its longest beginning that is: what a limit of bytes has left of a sentence may end within a character. */
 struct text text_utf8_part(struct text text);
-/* 1..128 bytes, UTF-8, NFC, no control or zero-width/format characters, no blank (any Unicode white space) at either
- * end, no line or paragraph separators. LU_INVALID_SKU otherwise. One rule on every channel. */
+/* 1..128 bytes, UTF-8, NFC, no control or zero-width/format characters, no noncharacters, no blank (any Unicode
+ * white space) at either end, no line or paragraph separators. LU_INVALID_SKU otherwise. One rule on every channel. */
 enum lu_error text_check_sku(struct text text) LU_MUST_CHECK;
 /* 1..255 bytes, UTF-8, no control characters. LU_INVALID_IDEMPOTENCY_KEY otherwise. */
 enum lu_error text_check_key(struct text text) LU_MUST_CHECK;
-/* 0..max bytes, UTF-8, no control characters but tab, CR, LF. LU_INVALID_FIELD otherwise. */
+/* 0..max bytes, UTF-8, no noncharacters, no control characters but tab, CR, LF. LU_INVALID_FIELD otherwise. */
 enum lu_error text_check_free(struct text text, size_t bytes_max) LU_MUST_CHECK;
 
 /* A language tag as far as one is looked at: a primary subtag of 2 or 3 letters, then subtags of 1 to 8 letters and digits

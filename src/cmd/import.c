@@ -153,7 +153,7 @@ static int prepare(struct run *run)
 	if (*flags->key && text_check_key(text_of(flags->key)))
 		return cmd_fail(&manual, EXIT_USAGE, "--key: %s", lu_error_mend(LU_INVALID_IDEMPOTENCY_KEY));
 	if (text_check_free(text_of(flags->reason), LU_REFERENCE_BYTES_MAX))
-		return cmd_fail(&manual, EXIT_USAGE, "--reason has more than 255 bytes or control characters");
+		return cmd_fail(&manual, EXIT_USAGE, "--reason has more than 255 bytes, control characters or noncharacters");
 	char why[256];
 	if (!file_read(run->path, &run->file, why))
 		return cmd_fail(&manual, EXIT_USAGE, "%s", why);

@@ -249,7 +249,8 @@ static enum lu_error names_check(struct text list, char why[IMPORT_WHY_BYTES])
 		if (!name.size)
 			return say(why, LU_INVALID_FIELD, "names has an empty one: they stand between semicolons");
 		if (text_check_free(name, IMPORT_NAME_BYTES_MAX))
-			return say(why, LU_INVALID_FIELD, "one of names has more than 255 bytes or control characters");
+			return say(why, LU_INVALID_FIELD,
+			           "one of names has more than 255 bytes, control characters or noncharacters");
 		if (++count > IMPORT_NAMES_MAX)
 			return say(why, LU_INVALID_FIELD, "names has more than 100");
 		at = stop + 1;
@@ -274,11 +275,12 @@ enum lu_error import_row_read(const struct import_columns *columns, const struct
 		return error;
 	row.reason = field(columns, csv, IMPORT_REASON);
 	if (text_check_free(row.reason, LU_REFERENCE_BYTES_MAX))
-		return say(ret_why, LU_INVALID_FIELD, "reason has more than 255 bytes or control characters");
+		return say(ret_why, LU_INVALID_FIELD, "reason has more than 255 bytes, control characters or noncharacters");
 	for (size_t i = 0; i < columns->title_count; i++) {
 		row.titles[i] = csv->fields[columns->titles[i].at];
 		if (text_check_free(row.titles[i], LU_TITLE_BYTES_MAX))
-			return say(ret_why, LU_INVALID_FIELD, "a title has more than 1000 bytes or control characters");
+			return say(ret_why, LU_INVALID_FIELD,
+			           "a title has more than 1000 bytes, control characters or noncharacters");
 	}
 	row.names = field(columns, csv, IMPORT_NAMES);
 	error = names_check(row.names, ret_why);

@@ -46,7 +46,7 @@ static int32_t sequence_code(struct text text, size_t size)
 }
 
 struct judged {
-	bool utf8, control, hard_control, hidden, blank_at_end;
+	bool utf8, control, unfit, hidden, blank_at_end; /* unfit: for free text */
 };
 
 static struct judged judge(struct text text)
@@ -61,8 +61,9 @@ static struct judged judge(struct text text)
 		category = utf8proc_category(code);
 		bool control = category == UTF8PROC_CATEGORY_CC;
 		judged.control |= control;
-		judged.hard_control |= control && code != '\t' && code != '\r' && code != '\n';
-		judged.hidden |= control || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO ||
+		bool never = (code & 0xffff) >= 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
+		judged.unfit |= never || (control && code != '\t' && code != '\r' && code != '\n');
+		judged.hidden |= never || control || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO ||
 		                 category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP ||
 		                 utf8proc_get_property(code)->ignorable;
 		judged.blank_at_end |= at == 0 && category == UTF8PROC_CATEGORY_ZS;
@@ -169,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct judged judged = judge(text);
 	CHECK(text_is_utf8(text) == judged.utf8);
 	CHECK(!text_check_key(text) == (judged.utf8 && !judged.control && size >= 1 && size <= LU_KEY_BYTES_MAX));
-	CHECK(!text_check_free(text, 100) == (judged.utf8 && !judged.hard_control && size <= 100));
+	CHECK(!text_check_free(text, 100) == (judged.utf8 && !judged.unfit && size <= 100));
 	bool clean = judged.utf8 && !judged.hidden && !judged.blank_at_end && size >= 1;
 	if (clean) {
 		struct text nfc = normalised(text);

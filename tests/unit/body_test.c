@@ -309,8 +309,9 @@ static void free_text_is_bounded_and_without_control_characters(void **state)
 	refused(OPERATION_COMMIT, "{\"idempotency_key\":\"\"}", LU_INVALID_IDEMPOTENCY_KEY, "`idempotency_key`");
 	refused(OPERATION_COMMIT, "{\"idempotency_key\":7}", LU_INVALID_IDEMPOTENCY_KEY, "`idempotency_key`");
 	/* It says what it lets through, too: a reference of two lines is one. */
-	refused(OPERATION_CHECKOUT, "{\"reference\":\"a\\u0001\"}", LU_INVALID_FIELD,
-	        "`reference` must be a string of 0 to 255 bytes without control characters but tab and line ends.");
+	refused(
+		OPERATION_CHECKOUT, "{\"reference\":\"a\\u0001\"}", LU_INVALID_FIELD,
+		"`reference` must be a string of 0 to 255 bytes without noncharacters, without control characters but tab and line ends.");
 	refused(OPERATION_RESERVE, "{\"caller\":\"\"}", LU_INVALID_FIELD, "`caller`");
 	refused(OPERATION_CHECKOUT, "{\"caller\":\"chat 7\"}", LU_INVALID_FIELD, "`caller`");
 	refused(OPERATION_CHECKOUT, "{\"releases\":\"x\"}", LU_INVALID_FIELD, "`releases`");

@@ -29,6 +29,8 @@ static void what_would_be_markup_is_text(void **state)
 static void what_xml_cannot_carry_is_a_blank(void **state)
 {
 	expect(TEXT("a\x01\x1f\0z\t\r\n"), "a   z\t\r\n");
+	expect(TEXT("a\xef\xbf\xbez\xef\xbf\xbf"), "a z ");                           /* U+FFFE, U+FFFF */
+	expect(TEXT("\xef\xbf\xbd\xf0\x9f\xbf\xbe"), "\xef\xbf\xbd\xf0\x9f\xbf\xbe"); /* U+FFFD, U+1FFFE: XML has them */
 }
 
 int main(void)

@@ -182,6 +182,32 @@ static void a_key_has_1_to_255_bytes_without_control_characters(void **state)
 	assert_int_equal(text_check_key(TEXT("a\xc2\xa0")), LU_OK);
 }
 
+static void what_is_no_character_is_in_no_code_and_no_text(void **state)
+{
+	const struct text bad[] = {
+		TEXT("A\xef\xbf\xbeZ"),     /* U+FFFE */
+		TEXT("A\xef\xbf\xbf"),      /* U+FFFF */
+		TEXT("\xef\xb7\x90Z"),      /* U+FDD0 */
+		TEXT("A\xef\xb7\xafZ"),     /* U+FDEF */
+		TEXT("A\xf0\x9f\xbf\xbeZ"), /* U+1FFFE */
+		TEXT("A\xf4\x8f\xbf\xbfZ"), /* U+10FFFF */
+	};
+	const struct text good[] = {
+		TEXT("A\xef\xbf\xbdZ"),     /* U+FFFD */
+		TEXT("A\xef\xb7\x8fZ"),     /* U+FDCF */
+		TEXT("A\xef\xb7\xb0Z"),     /* U+FDF0 */
+		TEXT("A\xf0\x9f\xbf\xbdZ"), /* U+1FFFD, not yet a character */
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		assert_sku(bad[i], LU_INVALID_SKU);
+		assert_int_equal(text_check_free(bad[i], 255), LU_INVALID_FIELD);
+	}
+	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+		assert_sku(good[i], LU_OK);
+		assert_int_equal(text_check_free(good[i], 255), LU_OK);
+	}
+}
+
 static void free_text_may_be_empty_and_have_lines(void **state)
 {
 	assert_int_equal(text_check_free((struct text){NULL, 0}, 255), LU_OK);
@@ -338,6 +364,7 @@ int main(void)
 		cmocka_unit_test(what_was_cut_within_a_character_ends_before_it),
 		cmocka_unit_test(what_is_not_utf8_is_refused_everywhere),
 		cmocka_unit_test(a_key_has_1_to_255_bytes_without_control_characters),
+		cmocka_unit_test(what_is_no_character_is_in_no_code_and_no_text),
 		cmocka_unit_test(free_text_may_be_empty_and_have_lines),
 		cmocka_unit_test(texts_compare_by_bytes_as_collate_c_does),
 		cmocka_unit_test(equal_texts_hash_alike_and_others_do_not),
