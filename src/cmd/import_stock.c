@@ -51,17 +51,20 @@ static const struct pg_statement compute_twins = {
 	"         WINDOW rows_of_sku AS (PARTITION BY s.code ORDER BY s.line)) AS numbered"
 	"         WINDOW segments AS (PARTITION BY code, segment)) AS summed"
 	"         WINDOW rows_of_sku AS (PARTITION BY code ORDER BY line)) AS compared"};
+/* A hold that is due ends when somebody needs its units or a service sees the time; an import does neither. */
+#define REFUSED                                                                                                    \
+	"SELECT line, code, error, before, after, reserved, change_from,"                                              \
+	" (SELECT coalesce(sum(h.quantity), 0)::bigint FROM lastunit.hold h WHERE h.sku_id = refused.id AND h.counted" \
+	"   AND h.expires_at <= (SELECT clock_timestamp())), count(*) OVER () FROM "
 static const struct pg_statement refusals_all =
-	{"import_refusals_all",
-     "SELECT line, code, error, before, after, reserved, change_from, count(*) OVER () FROM import_applied"
-     " WHERE error IS NOT NULL ORDER BY line LIMIT 100000"};
+	{"import_refusals_all", REFUSED "import_applied refused WHERE error IS NOT NULL ORDER BY line LIMIT 100000"};
 static const struct pg_statement refusals_take =
 	{"import_refusals_take",
      "WITH first AS (SELECT code, min(line) AS line FROM import_applied WHERE error IS NOT NULL GROUP BY code),"
      " taken AS (DELETE FROM import_applied a USING first f WHERE a.code = f.code AND a.line >= f.line"
-     "           RETURNING a.line, a.code, a.error, a.before, a.after, a.reserved, a.change_from),"
+     "           RETURNING a.line, a.id, a.code, a.error, a.before, a.after, a.reserved, a.change_from),"
      " staged AS (DELETE FROM import_stage s USING taken t WHERE s.line = t.line)"
-     " SELECT *, count(*) OVER () FROM taken ORDER BY line LIMIT 100000"};
+     " " REFUSED "taken refused ORDER BY line LIMIT 100000"};
 static const struct pg_statement find_last_again =
 	{"import_find_last_again",
      "UPDATE import_applied a SET last = true WHERE NOT last"
@@ -160,10 +163,16 @@ static struct text refusal_why(struct import *in, const PGresult *result, int ro
 {
 	long long before = pg_get_int(result, row, 3), after = pg_get_int(result, row, 4);
 	long long reserved = pg_get_int(result, row, 5), change_from = pg_get_int(result, row, 6);
+	long long due = pg_get_int(result, row, 7);
 	if (strcmp(code, "change_from_mismatch") == 0)
 		return arena_printf(in->arena, "on_hand is %lld, change_from says %lld", before, change_from);
 	if (strcmp(code, "count_out_of_range") == 0)
 		return arena_printf(in->arena, "on_hand would be above 1000000000000000");
+	if (due > 0)
+		return arena_printf(in->arena,
+		                    "on_hand would be %lld while %lld are held, %lld of them by holds that are due: a running "
+		                    "service frees those",
+		                    after, reserved, due);
 	if (reserved > 0)
 		return arena_printf(in->arena, "on_hand would be %lld while %lld are held", after, reserved);
 	return arena_printf(in->arena, "on_hand would be %lld", after);
@@ -182,7 +191,7 @@ enum lu_error import_refuse(struct import *in)
 		error = run(in, &find_last_again, NULL, NULL);
 	if (error)
 		return error;
-	report->refused = count ? pg_get_int(result, 0, 7) : 0;
+	report->refused = count ? pg_get_int(result, 0, 8) : 0;
 	report->refusal_count = count;
 	report->refusals = ARENA_ARRAY(in->arena, count, struct import_refusal);
 	for (int i = 0; i < (int)count; i++) {

@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/embed.h"
 #include "lib/command.h"
+#include "lib/freeze.h"
 #include "lib/orders_generator.h"
 #include "lib/pg_server.h"
 #include "lib/service.h"
@@ -466,6 +467,57 @@ static void a_count_never_goes_below_what_is_held(void **state)
 	assert_row("held", 6, 4);
 }
 
+/* The `serve` that `dev` runs. */
+static pid_t serving(void)
+{
+	char path[60], children[200] = "", name[40];
+	pid_t found = 0;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", service.pid, service.pid);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(children, sizeof children, file));
+	fclose(file);
+	for (char *pid = strtok(children, " "); pid && !found; pid = strtok(NULL, " ")) {
+		snprintf(path, sizeof path, "/proc/%s/comm", pid);
+		if (!(file = fopen(path, "r")))
+			continue;
+		if (fgets(name, sizeof name, file) && !strcmp(name, "lastunit\n"))
+			found = atoi(pid);
+		fclose(file);
+	}
+	assert_true(found > 0);
+	return found;
+}
+
+/* An import expires nothing. Where no service runs, or stands still, its refusal says that one would help. */
+static void holds_that_are_due_are_told_of(void **state)
+{
+	char id[37];
+	service_create_sku(&service, "due", 10);
+	assert_int_equal(service_reserve(&service, service.key_web, NULL, "due", 6, 2, id), 201);
+	assert_int_equal(service_reserve(&service, service.key_web, NULL, "due", 2, 600, id), 201);
+	pid_t serve = serving();
+	freeze(serve);
+	wait_until(
+		"SELECT count(*) FROM lastunit.hold h JOIN lastunit.sku s ON s.id = h.sku_id WHERE s.code = 'due'"
+		" AND h.expires_at <= clock_timestamp()",
+		"1");
+	const char *path = write_text("due.csv", "sku,on_hand\ndue,3\n");
+	static const char *const options[] = {NULL, "--partial"};
+	for (int i = 0; i < 2; i++) {
+		struct result result = import(path, options[i], NULL);
+		assert_refusal(&result, 0, 2, "due", "insufficient_stock");
+		json_t *refusal = json_array_get(json_object_get(result.json, "refusals"), 0);
+		assert_string_equal(json_string_value(json_object_get(refusal, "detail")),
+		                    "on_hand would be 3 while 8 are held, 6 of them by holds that are due: a running service "
+		                    "frees those");
+		done(&result);
+	}
+	kill(serve, SIGCONT);
+	wait_until("SELECT reserved FROM lastunit.sku WHERE code = 'due'", "2");
+	import_ok(path);
+}
+
 static void change_from_is_what_on_hand_must_be(void **state)
 {
 	service_create_sku(&service, "from", 100);
@@ -817,6 +869,7 @@ int main(void)
 		SOUND(killed_at_any_moment_it_is_all_or_nothing),
 		SOUND(a_row_that_a_stranger_locks_is_waited_for_with_no_lock_held),
 		SOUND(a_count_never_goes_below_what_is_held),
+		SOUND(holds_that_are_due_are_told_of),
 		SOUND(change_from_is_what_on_hand_must_be),
 		SOUND(counts_stay_in_their_range_however_many_rows_add_up),
 		SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
