@@ -200,6 +200,24 @@ static enum lu_error read_length(struct text value, struct scan *scan, const cha
 	return LU_OK;
 }
 
+/* uri-host [ ":" port ] (RFC 9110, 7.2), both possibly empty. Of two colons nobody knows which one ends the name. */
+static bool is_host(struct text value)
+{
+	const char *end = value.data + value.size, *rest = value.data;
+	if (span(value.data, end, IN_HOST) != value.size)
+		return false;
+	if (rest < end && *rest == '[') {
+		rest = memchr(rest, ']', value.size);
+		if (!rest++)
+			return false;
+	} else {
+		while (rest < end && *rest != ':')
+			if (*rest == '[' || *rest++ == ']')
+				return false;
+	}
+	return rest == end || (*rest == ':' && span(rest + 1, end, IN_DIGIT) == (size_t)(end - rest) - 1);
+}
+
 struct seen_fields {
 	bool host, transfer_encoding, expect;
 };
@@ -214,7 +232,7 @@ static enum lu_error read_field(struct text name, struct text value, struct scan
 			return LU_OK;
 		if (seen->host)
 			return refuse("There are two Host fields.", ret_why);
-		if (span(value.data, value.data + value.size, IN_HOST) != value.size)
+		if (!is_host(value))
 			return refuse("Host must be one name or address, with an optional port.", ret_why);
 		seen->host = true;
 		return LU_OK;

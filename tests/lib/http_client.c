@@ -417,11 +417,13 @@ bool http_client_call(struct http_client *client, const char *method, const char
 	char *request = NULL;
 	bool typed = !body || (fields && strcasestr(fields, "Content-Type:"));
 	bool sized = body || strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0;
+	bool bare_v6 = strchr(client->host, ':'); /* which colon ends it? */
 	char length[48] = "";
 	if (sized)
 		snprintf(length, sizeof length, "Content-Length: %zu\r\n", body ? strlen(body) : 0);
-	int size = asprintf(&request, "%s %s HTTP/1.1\r\nHost: %s:%s\r\n%s%s%s%s%s%s\r\n%s", method, path, client->host,
-	                    client->port, client->key ? "Authorization: Bearer " : "", client->key ? client->key : "",
+	int size = asprintf(&request, "%s %s HTTP/1.1\r\nHost: %s%s%s:%s\r\n%s%s%s%s%s%s\r\n%s", method, path,
+	                    bare_v6 ? "[" : "", client->host, bare_v6 ? "]" : "", client->port,
+	                    client->key ? "Authorization: Bearer " : "", client->key ? client->key : "",
 	                    client->key ? "\r\n" : "", typed ? "" : "Content-Type: application/json\r\n", length,
 	                    fields ? fields : "", body ? body : "");
 	if (size < 0)

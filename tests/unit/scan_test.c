@@ -110,6 +110,10 @@ static void what_is_allowed_is_let_through(void **state)
 		"GET / HTTP/1.0\r\n\r\n",
 		"GET / HTTP/1.0\r\n" HOST "\r\n",
 		"GET / HTTP/1.1\r\nHost:\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a.example:8080\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a:\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n",
 		"GET /?q=\"<>{}|\\^` HTTP/1.1\r\n" HOST "\r\n",
 		"POST / HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n",
 		"POST / HTTP/1.1\r\n" HOST "Content-Length: 007\r\n\r\n",
@@ -144,6 +148,10 @@ static void ambiguous_blocks_are_refused(void **state)
 		"\nGET / HTTP/1.1\r\n" HOST "\r\n",
 		"\r\nGET / HTTP/1.1\r\n" HOST "\r\n", /* the server takes one empty line off before */
 		/* field names and folding */
+		"GET / HTTP/1.1\r\nHost: a:b:c\r\n\r\n", "GET / HTTP/1.1\r\nHost: a:80:90\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a:x\r\n\r\n", "GET / HTTP/1.1\r\nHost: ::1\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", "GET / HTTP/1.1\r\nHost: [::1]a\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a[b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a]\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost : a\r\n\r\n", "GET / HTTP/1.1\r\nHost\t: a\r\n\r\n",
 		"GET / HTTP/1.1\r\n Host: a\r\n\r\n", "GET / HTTP/1.1\r\n" HOST "X: a\r\n b\r\n\r\n",
 		"GET / HTTP/1.1\r\n" HOST "X: a\r\n\tb\r\n\r\n", "GET / HTTP/1.1\r\n" HOST "X(y): a\r\n\r\n",
