@@ -300,10 +300,17 @@ static struct import_ending ending_of(const struct run *run)
 	                              .start_ns = run->start_ns};
 }
 
+/* A connection that comes to nothing is one of several, and all of them end with the import's own time. */
+static int64_t connect_deadline(const struct run *run)
+{
+	int64_t deadline_ns = deadline_in_ms(CONNECT_MS);
+	return deadline_ns < run->options.deadline_ns ? deadline_ns : run->options.deadline_ns;
+}
+
 /* Everything that needs the database, on one connection. LU_OK: the run has an end, good or bad. */
 static enum lu_error on_connection(struct run *run, struct pg *pg)
 {
-	enum lu_error error = pg_connect(pg, deadline_in_ms(CONNECT_MS));
+	enum lu_error error = pg_connect(pg, connect_deadline(run));
 	*run->why = '\0';
 	char why[512] = "";
 	if (error) {
@@ -311,7 +318,7 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return failed(run, LU_DATABASE_UNAVAILABLE, why);
 	}
 	struct migrate_report schema;
-	if (!migrate_check(pg, deadline_in_ms(CONNECT_MS), &schema, why)) {
+	if (!migrate_check(pg, connect_deadline(run), &schema, why)) {
 		run->of_another_schema = pg_connected(pg);
 		return failed(run, run->of_another_schema ? LU_INTERNAL : LU_DATABASE_UNAVAILABLE, why);
 	}
@@ -354,7 +361,7 @@ static int import_run(struct run *run)
 		error = on_connection(run, pg);
 		import_stage_done(&run->stage);
 		run->may_not = error && pg_error(pg)->class == PG_FORBIDDEN;
-		if (error != LU_DATABASE_UNAVAILABLE || run->may_not)
+		if (error != LU_DATABASE_UNAVAILABLE || run->may_not || !deadline_left_ms(run->options.deadline_ns))
 			break;
 		pg_close(pg);
 		clock_sleep_until(deadline_in_ms(200));

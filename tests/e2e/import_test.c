@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include <libpq-fe.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -642,6 +643,28 @@ static void exit_codes_tell_the_user_from_the_backend(void **state)
 	done(&result);
 }
 
+/* A PostgreSQL that stands still takes connections and answers none: the kernel does that for it. */
+static void its_time_is_over_also_while_it_connects(void **state)
+{
+	struct sockaddr_in door = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof door;
+	char silent[100];
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), tries = 0, taken;
+	assert_int_equal(bind(fd, (struct sockaddr *)&door, size), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&door, &size), 0);
+	snprintf(silent, sizeof silent, "LASTUNIT_DATABASE_URL=host=127.0.0.1 port=%d sslmode=disable",
+	         ntohs(door.sin_port));
+	struct result result = import_with((const char *[]){silent, NULL}, write_text("late.csv", "sku,on_hand\nlate,1\n"),
+	                                   (const char *[]){"--timeout-s", "1", NULL});
+	for (; (taken = accept(fd, NULL, NULL)) >= 0; tries++)
+		close(taken);
+	close(fd);
+	assert_int_equal(result.exit_code, 3);
+	assert_int_equal(tries, 1); /* not one of five seconds after the other */
+	done(&result);
+}
+
 /* --- foreign files ------------------------------------------------------------------------------------------------ */
 
 static void lines_are_counted_as_an_editor_does(void **state)
@@ -875,6 +898,7 @@ int main(void)
 		SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
 		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 		SOUND(exit_codes_tell_the_user_from_the_backend),
+		SOUND(its_time_is_over_also_while_it_connects),
 		SOUND(lines_are_counted_as_an_editor_does),
 		SOUND(a_foreign_file_is_mapped_and_decoded),
 		SOUND(an_order_file_brings_its_skus_and_descriptions),
