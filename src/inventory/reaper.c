@@ -115,8 +115,8 @@ static void leave_full_skus(struct reaper *r, struct overdue_except *except)
 }
 
 /* Those not to be asked for: resting, or still under way. Who rested for very long without being asked about is
- * forgotten. *ret_room: for how many more of them there is room under way. */
-static struct overdue_except left_alone(struct reaper *r, size_t *ret_room)
+ * forgotten. */
+static struct overdue_except left_alone(struct reaper *r, size_t *ret_under_way)
 {
 	int64_t now = clock_boottime_ns();
 	size_t kept = 0;
@@ -133,10 +133,8 @@ static struct overdue_except left_alone(struct reaper *r, size_t *ret_room)
 	for (size_t i = 0; i < r->under_way_count; i++)
 		except.ids[except.count++] = r->under_way[i]->operation.target;
 	leave_full_skus(r, &except);
-	*ret_room = UNDER_WAY_MAX - r->under_way_count; /* only this thread adds to them */
+	*ret_under_way = r->under_way_count; /* only this thread adds to them */
 	pthread_mutex_unlock(&r->mutex);
-	if (*ret_room > PASS_MAX)
-		*ret_room = PASS_MAX;
 	return except;
 }
 
@@ -221,12 +219,12 @@ static void prune(struct reaper *r)
 		return; /* it comes again */
 }
 
-/* Most of a pass is answered at once; who is not, because its row is locked, is not waited for. */
-static void wait_for_answers(struct reaper *r, size_t limit)
+/* Most of a pass is answered at once; who is not, because its row is locked, is not waited for, then or later. */
+static void wait_for_answers(struct reaper *r, size_t stuck)
 {
 	int64_t until_ns = deadline_in_ms(POLL_MS);
 	pthread_mutex_lock(&r->mutex);
-	while (r->under_way_count > limit && clock_cond_wait(&r->changed, &r->mutex, until_ns))
+	while (r->under_way_count > stuck && clock_cond_wait(&r->changed, &r->mutex, until_ns))
 		continue;
 	pthread_mutex_unlock(&r->mutex);
 }
@@ -236,8 +234,9 @@ static int64_t pass(struct reaper *r)
 {
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
-	size_t room, count;
-	struct overdue_except except = left_alone(r, &room);
+	size_t count, stuck;
+	struct overdue_except except = left_alone(r, &stuck);
+	size_t room = UNDER_WAY_MAX - stuck < PASS_MAX ? UNDER_WAY_MAX - stuck : PASS_MAX;
 	struct reservation **due;
 	int64_t next_us;
 	if (pg_connect(r->pg, deadline_ns))
@@ -248,7 +247,7 @@ static int64_t pass(struct reaper *r)
 	bool all = true;
 	for (size_t i = 0; i < count && all; i++)
 		all = submit(r, due[i]);
-	wait_for_answers(r, 0);
+	wait_for_answers(r, stuck);
 	if (count == room && all)
 		return 0;
 	return next_us < POLL_MS * 1000 ? (next_us > 0 ? next_us * 1000 : NS_PER_MS) : POLL_MS * NS_PER_MS;
