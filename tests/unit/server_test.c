@@ -1087,8 +1087,8 @@ static size_t read_slowly(int64_t body_ms, size_t at_once, int64_t each_ms)
 	return size;
 }
 
-/* In twice the time that one who takes nothing is given, and then some: only who stands still for most of three seconds, be it
- * for want of a processor, would be cut here. */
+/* In twice the time that one who takes nothing is given, and then some: only who stands still for most of three seconds, be
+ * it for want of a processor, would be cut here. */
 static void a_client_that_reads_steadily_is_served_for_as_long_as_it_takes(void **state)
 {
 	assert_true(read_slowly(3000, BIG_BYTES / 60, 110) > BIG_BYTES);
