@@ -155,7 +155,7 @@ static void a_leader_that_says_nothing_loses_the_lead(void **state)
 	struct pg *silent = pg_new(&(struct pg_options){.url = url,
 	                                                .role = "lastunit_service",
 	                                                .application_name = "silent",
-	                                                .idle_timeout_ms = 100});
+	                                                .idle_timeout_ms = 1000});
 	struct pg *other = session();
 	bool leads;
 	ok(silent, pg_connect(silent, SOON));
