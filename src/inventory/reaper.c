@@ -2,7 +2,8 @@
  *
  * Happy path: ask which reservations are due → one expire operation each → wait a moment for their answers → again.
  * Failure modes: PostgreSQL away: ask again in 100 ms. The queue is full: the rest is found again by the next question.
- * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on.
+ * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on. Many wait for one
+ * row: while SKU_FULL of its SKU are under way no more of it are asked for, or they would take all places.
  */
 #include "inventory/reaper.h"
 
