@@ -20,8 +20,8 @@
 #include "base/text.h"
 #include "inventory/prepare.h"
 
-#define LOADS_MAX 4096     /* look-ups taken at once; their distinct SKUs make one SELECT */
-#define WAITING_MAX 200000 /* look-ups, queries and operations that may wait */
+#define LOADS_MAX LU_CELLS_MAX /* look-ups taken at once: their distinct SKUs are one SELECT and one call of cas */
+#define WAITING_MAX 200000     /* look-ups, queries and operations that may wait */
 
 bool loader_again(struct loader *l, enum lu_error *error, int64_t deadline_ns, int *tries)
 {

@@ -84,6 +84,7 @@ cpu() {
 measure() {
 	local name=$1 before after line; shift
 	before=$(cpu); line=$("$@"); after=$(cpu)
+	grep 'serve ended' "$work/dev.log" && die "the service fell while $name was measured" # `lastunit dev` starts it again
 	printf '%s %s %s %s\n' "$name" "$line" "$before" "$after" >>"$work/samples"
 }
 to_ms='function ms(v) { return v ~ /us$/ ? v / 1000 : v ~ /ms$/ ? v + 0 : v * 1000 }'

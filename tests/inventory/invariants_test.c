@@ -2,8 +2,10 @@
  * or holds one message, a Redis that is paused or killed. What is waited for is always an event, never a time. */
 #include "lib/house.h"
 
+#include <poll.h>
 #include <pthread.h>
 
+#include "inventory/inventory_internal.h"
 #include "store/epoch.h"
 #include "store/keyring.h"
 #include "store/pg.h"
@@ -1037,6 +1039,61 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 	pg_free(other);
 }
 
+/* --- more cold cells than one call of Redis takes ----------------------------------------------------------------- */
+
+enum { COLD = 2 * LU_CELLS_MAX };
+
+struct cold_load {
+	struct load load; /* first: its item is the load's */
+	char sku[16];
+	size_t *delivered;
+};
+
+static void on_cold_loaded(struct mailbox_item *item)
+{
+	struct cold_load *cold = (struct cold_load *)item;
+	assert_int_equal(cold->load.error, LU_OK);
+	assert_false(cold->load.known);
+	++*cold->delivered;
+}
+
+static void cold_load(struct cold_load *cold, struct mailbox *mailbox, size_t *delivered, int number)
+{
+	snprintf(cold->sku, sizeof cold->sku, "COLD-%d", number);
+	cold->delivered = delivered;
+	cold->load = (struct load){.item.deliver = on_cold_loaded,
+	                           .mailbox = mailbox,
+	                           .sku = text_of(cold->sku),
+	                           .deadline_ns = deadline_in_ms(30000),
+	                           .fill = true};
+	assert_int_equal(loaders_load(h.inventory->loaders, &cold->load), LU_OK);
+}
+
+/* After a flush of Redis: while one SELECT stands still, 4,000 look-ups of absent cells gather behind it. */
+static void P6_a_cold_cache_is_filled_however_many_ask(void **state)
+{
+	struct cold_load *cold = calloc(COLD + 1, sizeof *cold);
+	struct mailbox mailbox;
+	size_t delivered = 0;
+	mailbox_init(&mailbox);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+	cold_load(&cold[COLD], &mailbox, &delivered, COLD);
+	wait_for_a_waiter("lastunit loader");
+	for (int i = 0; i < COLD; i++)
+		cold_load(&cold[i], &mailbox, &delivered, i);
+	tell(other, "COMMIT");
+	while (delivered < COLD + 1) {
+		struct pollfd wait = {.fd = mailbox_fd(&mailbox), .events = POLLIN};
+		assert_int_equal(poll(&wait, 1, 30000), 1);
+		mailbox_deliver(&mailbox);
+	}
+	pg_free(other);
+	mailbox_done(&mailbox);
+	free(cold);
+}
+
 #define ONE_LOADER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_loader, close_house)
 #define ONE_WRITER(f) cmocka_unit_test_setup_teardown(f, open_house_of_one_writer, close_house)
 #define PATIENT_LOCKS(f) cmocka_unit_test_setup_teardown(f, open_house_of_patient_locks, close_house)
@@ -1071,6 +1128,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I9_what_the_keeper_waits_for_holds_up_no_reading_of_the_keys),
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
+	ONE_LOADER(P6_a_cold_cache_is_filled_however_many_ask),
 	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
 	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
 	PATIENT_LOCKS(I13_who_joins_late_overtakes_nobody),
