@@ -119,7 +119,7 @@ pid_t dev_postgres_start(const struct dev_home *home, const struct child_user *u
 	                      "-c",
 	                      "unix_socket_permissions=0700",
 	                      "-c",
-	                      "max_connections=100",
+	                      "max_connections=200",
 	                      "-c",
 	                      buffers,
 	                      "-c",
