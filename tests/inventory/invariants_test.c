@@ -883,14 +883,17 @@ static void I5_instances_of_different_leases_wait_for_the_longest(void **state)
 	int64_t lease_ms = house_config.lease_ms;
 	make_sku(&h, "A", 10);
 	warm(&h, "A");
+	int64_t began_ns = clock_boottime_ns();
 	house_config.lease_ms = 100;
 	house_config.redis_url = "unix:///nowhere/at/all";
 	house_open_without_epoch(&hasty, &h);
 	house_config.lease_ms = lease_ms;
 	house_config.redis_url = "";
 	assert_int_equal(run(&hasty, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
+	int64_t took_ns = clock_boottime_ns() - began_ns;
 	assert_int_equal(look(&h, "A").figures.on_hand, 9);
 	house_close(&hasty);
+	assert_true(took_ns >= h.config.lease_ms * NS_PER_MS);
 }
 
 static void I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed(void **state)
@@ -1007,9 +1010,12 @@ static void P6_holds_that_wait_for_a_locked_row_delay_no_others(void **state)
 	sql(&h,
 	    "UPDATE lastunit.reservation SET expires_at = created_at + interval '1 ms'"
 	    " WHERE sku_ids = (SELECT ARRAY[id] FROM lastunit.sku WHERE code = 'A')");
+	int64_t refused = metric_get(METRIC_OPERATIONS_REFUSED);
 	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'B'", "0");
+	refused = metric_get(METRIC_OPERATIONS_REFUSED) - refused;
 	assert_int_equal(sql_int(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'"), HOLDS);
 	tell(other, "COMMIT");
+	assert_int_equal(refused, 0); /* B waited for none of A to give up its place */
 	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'", "0");
 	pg_free(other);
 }
