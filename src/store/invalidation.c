@@ -56,6 +56,8 @@ enum lu_error invalidation_take(struct pg *pg, struct arena *arena, size_t limit
 	enum lu_error end = pg_pipe_end(pg, deadline_ns);
 	if (error || end)
 		return error ? error : end;
+	if (PQntuples(row) != 1)
+		return pg_fail(pg, PG_VIOLATION, "", "cache_epoch has lost its row");
 	size_t most = (size_t)PQntuples(taken) + (size_t)PQntuples(seen);
 	*ret = (struct invalidations){.items = ARENA_ARRAY(arena, most, struct invalidation),
 	                              .epoch = {.state = (enum epoch_state)pg_get_int(row, 0, 0),

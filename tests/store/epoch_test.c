@@ -1,5 +1,6 @@
 /* The cache epoch: open, closing, closed and open again; who waits for whom; and when a row is not to be trusted. */
 #include "store/epoch.h"
+#include "store/invalidation.h"
 #include "store/fixture.h"
 
 #include <poll.h>
@@ -62,6 +63,19 @@ static void a_new_database_is_closed_and_opens(void **state)
 	assert_text(row.namespace, "lu:1");
 	assert_text(row.redis_identity, "redis-1");
 	leave(pg);
+	pg_free(pg);
+}
+
+/* While a dump is loaded over a database that is served, the row is away for a moment. */
+static void without_its_row_everybody_fails_and_nobody_ends(void **state)
+{
+	struct pg *pg = session();
+	struct epoch_row row;
+	struct invalidations list;
+	ask("DELETE FROM lastunit.cache_epoch");
+	assert_int_equal(epoch_lease_read(pg, &arena, SOON, &row), LU_INTERNAL);
+	assert_int_equal(invalidation_take(pg, &arena, 10, SOON, &list), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
 	pg_free(pg);
 }
 
@@ -224,6 +238,7 @@ static void a_lost_row_is_an_error_and_not_an_epoch(void **state)
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_new_database_is_closed_and_opens),
+	STORE_TEST(without_its_row_everybody_fails_and_nobody_ends),
 	STORE_TEST(each_transition_is_of_its_own_namespace_and_state),
 	STORE_TEST(the_opener_waits_out_the_writers_in_flight),
 	STORE_TEST(a_writer_that_waited_for_the_opener_sees_it_open),
