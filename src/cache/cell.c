@@ -245,8 +245,8 @@ static void token_check(struct text token)
 
 static struct text version_text(struct arena *arena, int64_t version)
 {
-	/* Exact in a Lua number; a damaged row's may be more, and no cell has as much. */
-	return number_text(arena, version < LU_COUNT_MAX ? version : LU_COUNT_MAX);
+	/* Exact in a Lua number; a damaged row's may be more, or less than nothing, and no cell has as much or as little. */
+	return number_text(arena, version < 0 ? 0 : version < LU_COUNT_MAX ? version : LU_COUNT_MAX);
 }
 
 struct cell_call cell_intend(struct arena *arena, struct text namespace, struct text token, const struct text *skus,

@@ -215,6 +215,16 @@ static void records_in_the_hands_of_a_frozen_relay_are_invalidated(void **state)
 	pg_free(frozen);
 }
 
+/* By whoever would have a cell removed by hand. */
+static void a_record_of_a_version_that_cannot_be_is_relayed(void **state)
+{
+	make_sku(&h, "A", 10);
+	warm(&h, "A");
+	sql(&h, "INSERT INTO lastunit.invalidation (sku_id, code, version) SELECT id, code, -1 FROM lastunit.sku");
+	wait_sql(&h, "SELECT count(*) FROM lastunit.invalidation", "0");
+	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 10);
+}
+
 /* Row level security, which some hosts switch on for every table: what it hides would be taken for what is not there. */
 static void rows_that_are_hidden_are_no_rows_that_are_not_there(void **state)
 {
@@ -238,6 +248,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(a_change_between_select_and_fill_is_not_filled_over),
 	HOUSE_TEST(I15_no_hits_are_served_while_the_relay_cannot_read),
 	HOUSE_TEST(records_in_the_hands_of_a_frozen_relay_are_invalidated),
+	HOUSE_TEST(a_record_of_a_version_that_cannot_be_is_relayed),
 	HOUSE_TEST(rows_that_are_hidden_are_no_rows_that_are_not_there),
 	HOUSE_TEST(I14_a_record_is_kept_until_its_cell_is_gone_or_nobody_serves_it),
 };

@@ -66,6 +66,17 @@ static void every_count_round_trips_exactly(void **state)
 	assert_text(cell_value(&arena, &f, TEXT("X")), TEXT("V|1000000000000000|1000000000000000|0|0|0|X"));
 }
 
+/* A record of an invalidation may be anybody's: a version that no row has must not end whoever passes it on. */
+static void a_version_that_cannot_be_is_sent_as_the_nearest_that_can(void **state)
+{
+	struct text sku = TEXT("A");
+	const int64_t versions[] = {-1, INT64_MIN, INT64_MAX};
+	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+		struct cell_call call = cell_invalidate(&arena, TEXT("lu:1"), &sku, &versions[i], 1);
+		assert_text(call.argv[call.argc - 1], versions[i] < 0 ? TEXT("0") : TEXT("1000000000000000"));
+	}
+}
+
 static void a_sku_of_any_bytes_round_trips(void **state)
 {
 	char bytes[256];
@@ -495,6 +506,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_value_is_written_field_by_field),
 		cmocka_unit_test(every_count_round_trips_exactly),
+		cmocka_unit_test(a_version_that_cannot_be_is_sent_as_the_nearest_that_can),
 		cmocka_unit_test(a_sku_of_any_bytes_round_trips),
 		cmocka_unit_test(no_cell_is_absent_and_an_empty_one_is_foreign),
 		cmocka_unit_test(tickets_and_intents_give_their_tokens),
