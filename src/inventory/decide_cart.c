@@ -2,7 +2,8 @@
  *
  * Happy path: the old hold, if any, is active; every SKU is known; each row is made to yield what its line asks (due
  * holds expire for it); only then the old hold is released and the cart's own entries follow.
- * Failure modes: a refusal names every failing line and leaves nothing: the old hold stands, no row has moved. What
+ * Failure modes: an old hold that does not fit its rows, from the start or after that, is damaged data and fails the cart
+ * (LU_INTERNAL). A refusal names every failing line and leaves nothing: the old hold stands, no row has moved. What
  * expired on the way stays expired, for that was due anyhow.
  */
 #include "base/arena.h"
@@ -189,6 +190,11 @@ void decide_cart(struct run *run, struct operation *op)
 	if (!cart_rows(run, op, old, cart) || (op->kind == OPERATION_RESERVE && !caps_allow(run, op, old)) ||
 	    !cart_secure(run, op, cart))
 		return;
+	/* Due holds that expired on the way may have left it too few units, if the row had counted too few. */
+	if (old && hold_check(run, old, false) == HOLD_BROKEN) {
+		refuse(op, LU_INTERNAL);
+		return;
+	}
 	if (old) {
 		struct author author = operation_author(op, old->reservation.reference, old->reservation.id);
 		hold_end(run, old, RESERVATION_RELEASED, &author, NULL);

@@ -397,6 +397,43 @@ static void b28_a_damaged_hold_stops_nobody_else(void **state)
 	arena_done(&arena);
 }
 
+/* The row says that less is reserved than the holds add up to. The hold to be replaced fits it, until a due one that the
+ * cart expires on its way has taken what was left. */
+static void b28_a_hold_that_no_longer_fits_is_not_replaced(void **state)
+{
+	struct world *w = *state;
+	world_sku(w, 'A', 10);
+	struct uuid old = hold(w, world_web, "A3", 600)->object_id, due = hold(w, world_web, "A5", 10)->object_id;
+	pass_time(w, 60);
+	struct arena arena;
+	arena_init(&arena, 4096);
+	struct operation *again = world_operation(w, OPERATION_RESERVE, world_web, "A10");
+	again->other = old;
+	assert_int_equal(world_prepare(w, again), LU_OK);
+	struct reservation *rows[2] = {&world_hold(w, old)->row, &world_hold(w, due)->row};
+	struct locked_sku sku = w->skus[0].row;
+	sku.figures.reserved = 5;
+	sku.holds_known = true;
+	struct decision_input input = {.arena = &arena,
+	                               .now_us = w->now_us,
+	                               .skus = &sku,
+	                               .sku_count = 1,
+	                               .reservations = rows,
+	                               .reservation_count = 2,
+	                               .due = rows + 1,
+	                               .due_count = 1,
+	                               .operations = &again,
+	                               .operation_count = 1};
+	struct decision d = decide(&input);
+	assert_int_equal(d.result, DECISION_MADE);
+	expect_error(&again->verdict, LU_INTERNAL);
+	assert_int_equal(d.expired_count, 1);
+	assert_int_equal(d.new_reservation_count, 0);
+	assert_int_equal(d.reservation_change_count, 1);
+	assert_memory_equal(&d.reservation_changes[0].reservation->id, &due, sizeof due);
+	arena_done(&arena);
+}
+
 /* A hold whose lines nobody can read (lines_get): it neither sells nor frees anything. */
 static void b28_a_hold_without_its_lines_stops_nobody_else(void **state)
 {
@@ -540,6 +577,7 @@ int main(void)
 		CASE(b27_a_correction_stops_at_what_is_held),
 		CASE(b27_due_holds_make_room_for_a_correction),
 		CASE(b28_a_damaged_hold_stops_nobody_else),
+		CASE(b28_a_hold_that_no_longer_fits_is_not_replaced),
 		CASE(b28_a_hold_without_its_lines_stops_nobody_else),
 		CASE(b30_time_to_live_has_bounds_and_a_hold_a_longest_life),
 		CASE(extend_never_shortens_and_writes_no_entry),
