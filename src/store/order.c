@@ -45,6 +45,10 @@ static struct order *order_get(const PGresult *r, int row, struct arena *arena)
 	    pg_get_int8s(r, row, 9, arena, &counted) != order->line_count ||
 	    pg_get_texts(r, row, 10, arena, &codes) != order->line_count)
 		return NULL;
+	for (size_t i = 0; i < order->line_count; i++)
+		if (quantities[i] < 1 || counted[i] < 0 || counted[i] > quantities[i] ||
+		    (i > 0 && text_compare(codes[i - 1], codes[i]) >= 0))
+			return NULL;
 	order->lines = ARENA_ARRAY(arena, order->line_count, struct order_line);
 	for (size_t i = 0; i < order->line_count; i++)
 		order->lines[i] = (struct order_line){codes[i], sku_ids[i], quantities[i], counted[i]};

@@ -109,9 +109,20 @@ static void an_order_whose_lines_are_damaged_is_an_error(void **state)
 	insert(pg, rows, 1);
 	ask("UPDATE lastunit.orders SET sku_ids = '{{1}}'");
 	assert_int_equal(read(pg, 7, "N-1")->line_count, 1);
-	static const char *const damaged[] = {"{NULL}", "{99}"};
+	/* What it would sell, bring back or be short of would be units that nobody has asked for. */
+	static const char *const damaged[] = {
+		"sku_ids = '{NULL}'",
+		"sku_ids = '{99}'",
+		"quantities = '{0}'",
+		"quantities = '{-3}'",
+		"counted = '{-1}'",
+		"counted = '{4}'",
+		"sku_ids = '{1,1}', quantities = '{3,3}', counted = '{1,1}'",
+	};
 	for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
-		ask(arena_printf(&arena, "UPDATE lastunit.orders SET sku_ids = '%s'", damaged[i]).data);
+		ask("UPDATE lastunit.orders SET sku_ids = '{1}', quantities = '{3}', counted = '{1}'");
+		assert_int_equal(read(pg, 7, "N-1")->line_count, 1);
+		ask(arena_printf(&arena, "UPDATE lastunit.orders SET %s", damaged[i]).data);
 		assert_int_equal(order_read(pg, &arena, 7, TEXT("N-1"), SOON, &o), LU_INTERNAL);
 		assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
 		struct operation *op = named(7, "N-1");
