@@ -59,6 +59,8 @@ bool alexa_url_allowed(struct text url)
 
 bool alexa_chain_check(struct text pem, int64_t now_s, X509_STORE *roots, EVP_PKEY **ret_key)
 {
+	if (!pem.size)
+		return false; /* an answer without a body; OpenSSL makes no BIO of nothing */
 	BIO *bio = BIO_new_mem_buf(pem.data, (int)pem.size);
 	STACK_OF(X509) *chain = sk_X509_new_null();
 	X509_STORE *store = roots ? roots : X509_STORE_new();

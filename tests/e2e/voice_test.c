@@ -522,6 +522,7 @@ static void a_signature_is_amazons_or_refused(void **state)
 	assert_false(alexa_chain_check(other_chain, 1900000000, roots, &found));
 	assert_false(alexa_chain_check(chain, 2000000001, roots, &found));
 	assert_false(alexa_chain_check(TEXT("not a certificate"), 1900000000, roots, &found));
+	assert_false(alexa_chain_check((struct text){0}, 1900000000, roots, &found)); /* an answer without a body */
 	assert_null(found);
 	assert_true(alexa_chain_check(chain, 1900000000, roots, &found));
 
