@@ -36,10 +36,9 @@ struct feed {
 	const struct format *format;
 	struct text store;
 	struct feed_state state;
-	struct arena page; /* of the rows being written */
-	int64_t until_ns;  /* BOOTTIME; the whole */
-	char after[LU_SKU_BYTES_MAX];
-	size_t after_size;
+	struct arena page;   /* of the rows being written */
+	int64_t until_ns;    /* BOOTTIME; the whole */
+	struct buffer after; /* the last code of the page before; one made past the triggers may be of any length */
 	struct sku_page_row *rows;
 	size_t count;
 	struct buffer body;
@@ -110,6 +109,7 @@ static const struct format local = {"local", "text/csv; charset=utf-8; header=pr
 static void feed_done(struct feed *feed)
 {
 	arena_done(&feed->page);
+	buffer_done(&feed->after);
 	buffer_done(&feed->body);
 	running--;
 }
@@ -126,8 +126,8 @@ static void on_error(struct ask *ask)
 static enum lu_error read_page(struct query *query, struct pg *pg)
 {
 	struct feed *feed = (struct feed *)query; /* its first member's first member */
-	return sku_page(pg, &feed->page, (struct text){feed->after, feed->after_size}, false, PAGE_ROWS, query->deadline_ns,
-	                &feed->rows, &feed->count);
+	return sku_page(pg, &feed->page, buffer_text(&feed->after), false, PAGE_ROWS, query->deadline_ns, &feed->rows,
+	                &feed->count);
 }
 
 static void on_page(struct ask *ask);
@@ -157,9 +157,8 @@ static void on_page(struct ask *ask)
 		buffer_done(&body);
 		return;
 	}
-	struct text last = feed->rows[feed->count - 1].code;
-	memcpy(feed->after, last.data, last.size);
-	feed->after_size = last.size;
+	buffer_clear(&feed->after);
+	buffer_add_text(&feed->after, feed->rows[feed->count - 1].code);
 	arena_reset(&feed->page);
 	next_page(feed);
 }

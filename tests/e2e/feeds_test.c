@@ -36,6 +36,19 @@ static void every_sku_has_its_line(void **state)
 	fetch(shop.key_marketplace, "/feeds/local.csv?store=a,b", NULL, 422);
 }
 
+/* Made while the trigger that refuses it was off. The 5000th of a page is where the next one begins. */
+static void a_code_longer_than_any_is_fed_like_others(void **state)
+{
+	shop_sql(
+		"ALTER TABLE lastunit.sku DISABLE TRIGGER sku_code_has_1_to_128_bytes;"
+		" INSERT INTO lastunit.sku (code, on_hand) SELECT '!' || to_char(i, 'FM0000'), 1 FROM generate_series(1, 4999) i;"
+		" INSERT INTO lastunit.sku (code, on_hand) VALUES (repeat('#', 200), 1);"
+		" ALTER TABLE lastunit.sku ENABLE ALWAYS TRIGGER sku_code_has_1_to_128_bytes");
+	fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 200);
+	assert_true(count_lines(body) > 12003 + 5000);
+	assert_non_null(strstr(body, "\n!4999\tin_stock\n#########"));
+}
+
 static void a_buffer_is_not_offered(void **state)
 {
 	const char *const set[] = {"key", "set", "marketplace", "--buffer", "2", NULL};
@@ -114,6 +127,7 @@ int main(void)
 		cmocka_unit_test(a_strangers_transaction_hides_no_sale),
 		cmocka_unit_test(headers_of_any_size_may_come_with_it),
 		cmocka_unit_test(a_feed_wants_a_key),
+		cmocka_unit_test(a_code_longer_than_any_is_fed_like_others),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
