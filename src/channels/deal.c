@@ -118,6 +118,8 @@ enum phrase deal_phrase(const struct turn *turn, enum press_action action, struc
 		words->time_us = verdict->reservation->expires_us;
 		return PHRASE_HELD_FOR_YOU;
 	case PRESS_BUY:
+		if (!verdict->checkout->line_count)
+			return PHRASE_TRY_AGAIN; /* its lines are damaged (store/lines.c): nobody can say what was bought */
 		words->pieces = verdict->checkout->lines[0].quantity;
 		return PHRASE_BOUGHT;
 	default:

@@ -159,6 +159,8 @@ static enum lu_error error_of_standing(const struct operation *operation)
 	const struct verdict *verdict = &operation->verdict;
 	if (!verdict->reservation)
 		return LU_UNKNOWN_RESERVATION;
+	if (!verdict->reservation->line_count)
+		return LU_INTERNAL; /* its lines are damaged (store/lines.c): nobody can say what is held */
 	switch (reservation_state_at(verdict->reservation, verdict->at_us)) {
 	case RESERVATION_ACTIVE:
 		return caller_may_have(operation->caller, verdict->reservation->caller) ? LU_OK : LU_FORBIDDEN;
