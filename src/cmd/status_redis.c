@@ -18,6 +18,7 @@
 #define MARKERS_MAX 1000
 #define MARKER_MS 1000 /* as long as a reader watches a marker before it has its cell healed */
 #define SHOWN_MAX 3
+#define NAMES_BYTES (SHOWN_MAX * (LU_SKU_BYTES_MAX + 2) + 1)
 #define CLOCKS_APART_US_MAX 1000000
 
 /* A marker seen, to be looked at again; or a foreign cell. */
@@ -125,12 +126,17 @@ static bool count_page(struct look *look, struct text pattern, char cursor[32])
 	return kind == CELL_OK && !look->status->redis.complete;
 }
 
-/* "A, B, C": the first ones. */
-static const char *names_of(const struct sighting *sightings, int64_t count, char out[500])
+/* "A, B, C": the first ones. What others wrote is of any length and of any bytes: no more than a code has is shown. */
+static const char *names_of(const struct sighting *sightings, int64_t count, char out[NAMES_BYTES])
 {
 	char *to = out;
-	for (int64_t i = 0; i < count && i < SHOWN_MAX; i++)
-		to += sprintf(to, "%s%.*s", i ? ", " : "", (int)sightings[i].sku.size, sightings[i].sku.data);
+	for (int64_t i = 0; i < count && i < SHOWN_MAX; i++) {
+		struct text name = sightings[i].sku;
+		if (name.size > LU_SKU_BYTES_MAX)
+			name.size = LU_SKU_BYTES_MAX;
+		name = text_utf8_part(name);
+		to += sprintf(to, "%s%.*s", i ? ", " : "", (int)name.size, name.data);
+	}
 	*to = '\0';
 	return out;
 }
@@ -156,7 +162,7 @@ static void watch_markers(struct look *look, int64_t seen_ns)
 				stuck[s->stuck] = look->markers[i];
 			s->stuck++;
 		}
-	char names[500];
+	char names[NAMES_BYTES];
 	if (s->stuck)
 		weakness_add(&look->status->findings, "markers_stuck", "",
 		             "%lld %s stood for more than a second (%s): whoever wrote there died or is stopped. Look-ups"
@@ -168,7 +174,7 @@ static void watch_markers(struct look *look, int64_t seen_ns)
 static void count_cells(struct look *look)
 {
 	struct status_redis *s = &look->status->redis;
-	char cursor[32] = "0", names[500];
+	char cursor[32] = "0", names[NAMES_BYTES];
 	struct text pattern = arena_printf(look->status->arena, "%.*s:*", (int)look->namespace.size, look->namespace.data);
 	bool more = true;
 	s->counted = true;
