@@ -158,8 +158,7 @@ static bool flush(struct redis_async *redis)
 		if (n >= 0) {
 			redis->out_done += (size_t)n;
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-			CHECK(event_add(redis->writable, NULL) == 0);
-			return true;
+			return event_add(redis->writable, NULL) == 0;
 		} else if (errno != EINTR) {
 			return false;
 		}
@@ -169,7 +168,16 @@ static bool flush(struct redis_async *redis)
 	return true;
 }
 
-/* Tries the endpoints from `endpoint` on. Each has its share of the time left. */
+static void endpoint_close(struct redis_async *redis)
+{
+	event_drop(&redis->readable);
+	event_drop(&redis->writable);
+	close(redis->fd);
+	redis->fd = -1;
+}
+
+/* Tries the endpoints from `endpoint` on. Each has its share of the time left. The kernel may refuse to watch one
+ * descriptor more (fs.epoll.max_user_watches): that is no connection. */
 static void connect_next(struct redis_async *redis)
 {
 	for (; redis->endpoint < redis->endpoints.count; redis->endpoint++) {
@@ -178,7 +186,11 @@ static void connect_next(struct redis_async *redis)
 			continue;
 		redis->readable = event_new(redis->base, redis->fd, EV_READ | EV_PERSIST, on_socket, redis);
 		redis->writable = event_new(redis->base, redis->fd, EV_WRITE, on_socket, redis);
-		CHECK(redis->readable && redis->writable && event_add(redis->writable, NULL) == 0);
+		CHECK(redis->readable && redis->writable);
+		if (event_add(redis->writable, NULL)) {
+			endpoint_close(redis);
+			continue;
+		}
 		int64_t now_ns = clock_boottime_ns();
 		int64_t left_ns = redis->attempt_deadline_ns > now_ns ? redis->attempt_deadline_ns - now_ns : 0;
 		state_set(redis, CONNECTING, now_ns + left_ns / (int64_t)(redis->endpoints.count - redis->endpoint));
@@ -189,10 +201,7 @@ static void connect_next(struct redis_async *redis)
 
 static void connect_failed(struct redis_async *redis)
 {
-	event_drop(&redis->readable);
-	event_drop(&redis->writable);
-	close(redis->fd);
-	redis->fd = -1;
+	endpoint_close(redis);
 	redis->endpoint++;
 	connect_next(redis);
 }
@@ -226,15 +235,19 @@ static void attempt(struct redis_async *redis)
 		return;
 	}
 	redis->readable = event_new(redis->base, resolver_lookup_fd(redis->lookup), EV_READ, on_resolved, redis);
-	CHECK(redis->readable && event_add(redis->readable, NULL) == 0);
-	state_set(redis, RESOLVING, redis->attempt_deadline_ns);
+	CHECK(redis->readable);
+	if (event_add(redis->readable, NULL))
+		disconnect(redis);
+	else
+		state_set(redis, RESOLVING, redis->attempt_deadline_ns);
 }
 
 /* False when the connection has to go. */
 static bool greet(struct redis_async *redis)
 {
 	redis->reader = wire_reader_new(&redis->replies);
-	CHECK(event_add(redis->readable, NULL) == 0);
+	if (event_add(redis->readable, NULL))
+		return false;
 	redis->greetings_left = wire_hello(&redis->address, &redis->out);
 	state_set(redis, GREETING, deadline_in_ms(redis->timeout_ms));
 	return flush(redis);

@@ -5,6 +5,7 @@
  * every later call is answered with the reply before its own.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <netdb.h>
 #include <poll.h>
@@ -15,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -33,6 +36,19 @@
 static struct redis_server server;
 static struct event_base *base;
 static struct redis_async *redis;
+
+/* In place of the kernel's, which may refuse to watch one descriptor more (fs.epoll.max_user_watches). */
+static int watches_refused;
+
+int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
+{
+	if (what == EPOLL_CTL_ADD && watches_refused > 0) {
+		watches_refused--;
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll, what, fd, event);
+}
 
 /* --- calls ------------------------------------------------------------------------------------------------------ */
 
@@ -577,6 +593,21 @@ static void a_name_without_an_address_is_looked_up_again(void **state)
 	}
 }
 
+/* At each of its steps: when it connects, when it greets. */
+static void a_descriptor_that_may_not_be_watched_is_tried_again(void **state)
+{
+	for (int refused = 1; refused <= 3; refused++) {
+		redis_async_free(redis);
+		open_client(server.url, PATIENT_MS);
+		watches_refused = refused;
+		run_until_connected();
+		assert_int_equal(watches_refused, 0);
+		call();
+		run_until_answered();
+		assert_int_equal(calls.ok, 1);
+	}
+}
+
 int main(void)
 {
 	alarm(300); /* what is never answered must fail, not hang */
@@ -600,6 +631,7 @@ int main(void)
 		TEST(whatever_happens_every_call_has_one_answer_its_own),
 		TEST(a_resolver_that_hangs_does_not_hold_the_loop),
 		TEST(a_name_without_an_address_is_looked_up_again),
+		TEST(a_descriptor_that_may_not_be_watched_is_tried_again),
 	};
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);
 }
