@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "store/lines.h"
+#include "store/pg_internal.h"
 
 void idempotency_read_send(struct pg *pg, struct arena *arena, const int64_t *principal_ids, const struct text *keys,
                            size_t count)
@@ -41,7 +41,10 @@ enum lu_error idempotency_read_take(struct pg *pg, int64_t deadline_ns, struct a
 		struct idempotency_row *row = *ret_rows + i;
 		row->principal_id = pg_get_int(r, i, 0);
 		row->key = pg_get_text(r, i, 1, arena);
-		CHECK(PQgetlength(r, i, 2) == sizeof row->fingerprint);
+		if (PQgetlength(r, i, 2) != sizeof row->fingerprint) {
+			PQclear(r);
+			return pg_fail(pg, PG_VIOLATION, "", "the fingerprint of an idempotency key is damaged");
+		}
 		memcpy(row->fingerprint, PQgetvalue(r, i, 2), sizeof row->fingerprint);
 		row->kind = pg_get_int(r, i, 3);
 		row->status = pg_get_text(r, i, 4, arena);

@@ -33,11 +33,14 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 	enum lu_error error = pg_query(pg, &statement, NULL, deadline_ns, &r);
 	if (error)
 		return error;
-	*ret_count = (size_t)PQntuples(r);
-	*ret_entries = ARENA_ARRAY(arena, *ret_count, struct keyring_entry);
+	*ret_count = 0;
+	*ret_entries = ARENA_ARRAY(arena, (size_t)PQntuples(r), struct keyring_entry);
 	for (int i = 0; i < PQntuples(r); i++) {
-		struct keyring_entry *entry = *ret_entries + i;
-		CHECK(PQgetlength(r, i, 0) == sizeof entry->sha256);
+		struct keyring_entry *entry = *ret_entries + *ret_count;
+		/* Written while the table's CHECKs were off: no key of ours, and it opens nothing. */
+		if (PQgetlength(r, i, 0) != sizeof entry->sha256 || PQgetlength(r, i, 4) > KEYRING_ORIGINS_BYTES_MAX)
+			continue;
+		(*ret_count)++;
 		memcpy(entry->sha256, PQgetvalue(r, i, 0), sizeof entry->sha256);
 		entry->principal = (struct principal){
 			.id = pg_get_int(r, i, 1),
@@ -45,7 +48,6 @@ enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, 
 			.scopes = (unsigned)pg_get_int(r, i, 3),
 			.settings = principal_settings_get(r, i, 5),
 		};
-		CHECK(PQgetlength(r, i, 4) <= KEYRING_ORIGINS_BYTES_MAX);
 		memcpy(entry->origins, PQgetvalue(r, i, 4), (size_t)PQgetlength(r, i, 4));
 	}
 	PQclear(r);

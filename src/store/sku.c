@@ -65,6 +65,14 @@ static enum lu_error refuse_impossible(struct pg *pg, const struct locked_sku *s
 	return pg_fail(pg, PG_VIOLATION, "", message);
 }
 
+/* So is the one that lets a code be used once: which of the two is meant, nobody can say. */
+static enum lu_error refuse_twins(struct pg *pg, const struct locked_sku *sku)
+{
+	char message[256];
+	snprintf(message, sizeof message, "there are two SKUs %.*s", (int)sku->code.size, sku->code.data);
+	return pg_fail(pg, PG_VIOLATION, "", message);
+}
+
 enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct locked_sku **ret_skus,
                             size_t *ret_count)
 {
@@ -86,6 +94,9 @@ enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *ar
 			return refuse_impossible(pg, &skus[i]);
 	if (count > 0)
 		qsort(skus, count, sizeof *skus, by_code);
+	for (size_t i = 1; i < count; i++)
+		if (by_code(&skus[i - 1], &skus[i]) == 0)
+			return refuse_twins(pg, &skus[i]);
 	*ret_skus = skus;
 	*ret_count = count;
 	return LU_OK;

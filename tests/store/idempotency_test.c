@@ -72,6 +72,22 @@ static void a_stored_answer_is_found_by_its_principal_and_key(void **state)
 	pg_free(pg);
 }
 
+static void a_row_without_its_whole_fingerprint_is_an_error(void **state)
+{
+	struct pg *pg = session();
+	struct idempotency_row made = row(1, "k"), *rows;
+	size_t count;
+	ok(pg, insert(pg, &made, 1));
+	ask("ALTER TABLE lastunit.idempotency DROP CONSTRAINT idempotency_fingerprint_is_sha256;"
+	    "UPDATE lastunit.idempotency SET fingerprint = 'short'");
+	idempotency_read_send(pg, &arena, &made.principal_id, &made.key, 1);
+	sent(pg);
+	assert_int_equal(idempotency_read_take(pg, SOON, &arena, &rows, &count), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+	ended(pg);
+	pg_free(pg);
+}
+
 static void the_second_waits_for_the_first_and_then_finds_its_answer(void **state)
 {
 	struct pg *first = session(), *second = session();
@@ -160,6 +176,7 @@ static void only_details_of_old_refusals_are_forgotten(void **state)
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_stored_answer_is_found_by_its_principal_and_key),
+	STORE_TEST(a_row_without_its_whole_fingerprint_is_an_error),
 	STORE_TEST(the_second_waits_for_the_first_and_then_finds_its_answer),
 	STORE_TEST(rows_are_inserted_in_the_order_given),
 	STORE_TEST(only_details_of_old_refusals_are_forgotten),

@@ -48,6 +48,22 @@ static void a_new_key_is_loaded_by_its_hash(void **state)
 	pg_free(service);
 }
 
+/* Of the wrong size, or for more places than there is room for: the others open all the same. */
+static void a_damaged_key_opens_nothing(void **state)
+{
+	struct pg *owner = owner_session(), *service = session();
+	char secret[KEY_SECRET_BYTES + 1];
+	for (int i = 0; i < 3; i++)
+		ok(owner, key_create(owner, TEXT("site"), CHANNEL_WEB, SCOPE_READ, (struct text){0}, SOON, secret));
+	ask("ALTER TABLE lastunit.api_key DROP CONSTRAINT api_key_is_a_sha256;"
+	    "UPDATE lastunit.api_key SET sha256 = 'short' WHERE sha256 = (SELECT sha256 FROM lastunit.api_key LIMIT 1)");
+	size_t count;
+	load(service, &count);
+	assert_int_equal(count, 2);
+	pg_free(owner);
+	pg_free(service);
+}
+
 static void a_principal_keeps_its_channel(void **state)
 {
 	struct pg *pg = owner_session();
@@ -238,6 +254,7 @@ static void settings_travel_with_the_keys_and_are_changed_one_by_one(void **stat
 
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_new_key_is_loaded_by_its_hash),
+	STORE_TEST(a_damaged_key_opens_nothing),
 	STORE_TEST(a_principal_keeps_its_channel),
 	STORE_TEST(a_given_secret_is_stored_once),
 	STORE_TEST(a_key_is_revoked_by_the_whole_of_it),

@@ -280,6 +280,26 @@ static void the_database_refuses_what_the_decision_must_never_ask(void **state)
 }
 
 /* A code is looked at by triggers where it comes in, and named by them as a CHECK would be. */
+/* After a restore without that constraint: the batch fails by an error, and the service goes on. */
+static void two_skus_of_one_code_are_an_error(void **state)
+{
+	const struct text codes[] = {TEXT("A"), TEXT("B")};
+	make_sku("A", 1), make_sku("B", 1);
+	ask("ALTER TABLE lastunit.sku DROP CONSTRAINT sku_code_is_unique;"
+	    "CREATE INDEX ON lastunit.sku (code); INSERT INTO lastunit.sku (code) VALUES ('A')");
+	struct pg *pg = session();
+	for (size_t n = 1; n <= 2; n++) {
+		struct locked_sku *skus;
+		size_t count;
+		lock(pg, codes, n, SKU_LOCK_WAIT);
+		assert_int_equal(sku_lock_take(pg, SOON, &arena, &skus, &count), LU_INTERNAL);
+		assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+		ended(pg);
+		pg_rollback(pg, SOON);
+	}
+	pg_free(pg);
+}
+
 static void the_database_refuses_codes_that_nobody_could_name(void **state)
 {
 	static const struct {
@@ -507,6 +527,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(rows_are_locked_in_the_order_of_their_ids),
 	STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
 	STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
+	STORE_TEST(two_skus_of_one_code_are_an_error),
 	STORE_TEST(the_database_refuses_codes_that_nobody_could_name),
 	STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
 	STORE_TEST(a_sku_that_a_trigger_swallows_is_an_error),
