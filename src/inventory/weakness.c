@@ -25,7 +25,8 @@ void weakness_add(struct weaknesses *list, const char *name, const char *promise
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
-	list->items[list->count++] = (struct weakness){name, promises, arena_text(list->arena, text_of(sentence)).data};
+	list->items[list->count++] = (struct weakness){name, promises,
+	                                               arena_text(list->arena, text_utf8_part(text_of(sentence))).data};
 }
 
 const char *weakness_find(const struct weaknesses *list, const char *name)
