@@ -310,7 +310,10 @@ int64_t pg_get_time(const PGresult *r, int row, int column)
 	size_t size;
 	const char *wire = bytes_of(r, row, column, &size);
 	CHECK(PQftype(r, column) == OID_TIMESTAMPTZ && (!wire || size == 8));
-	return wire ? int_of(wire, size) + PG_EPOCH_US : 0;
+	int64_t unix_us = 0;
+	if (wire && __builtin_add_overflow(int_of(wire, size), PG_EPOCH_US, &unix_us))
+		return INT64_MAX; /* infinity, written by a hand */
+	return unix_us;
 }
 
 /* Reads an array's elements one by one; every step is bounded by the value's length. */

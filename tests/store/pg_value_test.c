@@ -150,6 +150,20 @@ static void times_keep_their_microseconds(void **state)
 	pg_free(pg);
 }
 
+/* As SQL has them for what never ends: the reaper waits for it, and does not take it for long due. */
+static void infinite_times_are_the_last_and_the_first(void **state)
+{
+	static const struct pg_statement statement = {"infinite",
+	                                              "SELECT 'infinity'::timestamptz, '-infinity'::timestamptz"};
+	struct pg *pg = session();
+	PGresult *r;
+	ok(pg, pg_query(pg, &statement, NULL, SOON, &r));
+	assert_true(pg_get_time(r, 0, 0) > clock_unix_us());
+	assert_true(pg_get_time(r, 0, 1) < 0);
+	PQclear(r);
+	pg_free(pg);
+}
+
 /* A statement of rows is two for the server. Of one row the columns are sent as they are, not as arrays of one element;
  * what is an array in itself stays one. */
 static void the_columns_of_one_row_are_its_values(void **state)
@@ -237,6 +251,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(integers_come_back_as_they_went),
 	STORE_TEST(small_integers_and_booleans_come_back),
 	STORE_TEST(texts_bytes_and_ids_come_back_with_their_nulls),
+	STORE_TEST(infinite_times_are_the_last_and_the_first),
 	STORE_TEST(times_keep_their_microseconds),
 	STORE_TEST(the_columns_of_one_row_are_its_values),
 	STORE_TEST(an_array_of_nothing_is_read_as_nothing),
