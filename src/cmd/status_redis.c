@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cache/cell.h"
 #include "cmd/status.h"
@@ -18,7 +19,7 @@
 #define MARKERS_MAX 1000
 #define MARKER_MS 1000 /* as long as a reader watches a marker before it has its cell healed */
 #define SHOWN_MAX 3
-#define NAMES_BYTES (SHOWN_MAX * (LU_SKU_BYTES_MAX + 2) + 1)
+#define NAMES_BYTES 700 /* of so many, each as log_quote() cuts it */
 #define CLOCKS_APART_US_MAX 1000000
 
 /* A marker seen, to be looked at again; or a foreign cell. */
@@ -126,18 +127,13 @@ static bool count_page(struct look *look, struct text pattern, char cursor[32])
 	return kind == CELL_OK && !look->status->redis.complete;
 }
 
-/* "A, B, C": the first ones. What others wrote is of any length and of any bytes: no more than a code has is shown. */
+/* "A, B, C": the first ones. A stranger's key may be of any length and hold any bytes. */
 static const char *names_of(const struct sighting *sightings, int64_t count, char out[NAMES_BYTES])
 {
-	char *to = out;
-	for (int64_t i = 0; i < count && i < SHOWN_MAX; i++) {
-		struct text name = sightings[i].sku;
-		if (name.size > LU_SKU_BYTES_MAX)
-			name.size = LU_SKU_BYTES_MAX;
-		name = text_utf8_part(name);
-		to += sprintf(to, "%s%.*s", i ? ", " : "", (int)name.size, name.data);
-	}
-	*to = '\0';
+	size_t size = 0;
+	*out = '\0';
+	for (int64_t i = 0; i < count && i < SHOWN_MAX && size < NAMES_BYTES; i++)
+		size += (size_t)snprintf(out + size, NAMES_BYTES - size, "%s%s", i ? ", " : "", log_quote(sightings[i].sku));
 	return out;
 }
 

@@ -25,8 +25,8 @@ void weakness_add(struct weaknesses *list, const char *name, const char *promise
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
-	list->items[list->count++] = (struct weakness){name, promises,
-	                                               arena_text(list->arena, text_utf8_part(text_of(sentence))).data};
+	struct text whole = text_utf8_part(text_of(sentence)); /* it may have been cut within a character */
+	list->items[list->count++] = (struct weakness){name, promises, arena_text(list->arena, whole).data};
 }
 
 const char *weakness_find(const struct weaknesses *list, const char *name)

@@ -309,6 +309,21 @@ static void cells_are_counted_and_foreign_and_stuck_ones_named(void **state)
 	assert_finding(&shop, "foreign_cells", "P2", named);
 }
 
+/* Who writes there by mistake knows no rule for names. */
+static void foreign_keys_of_any_length_and_bytes_are_named_in_short(void **state)
+{
+	enum { KEY_BYTES = 9000 };
+	char *line = calloc(1, KEY_BYTES + 100);
+	for (int i = 0; i < 3; i++) {
+		int size = sprintf(line, "SET %s:x\x1b[31m\xff%d", shop.namespace, i);
+		memset(line + size, 'x', KEY_BYTES);
+		strcpy(line + size + KEY_BYTES, " hello");
+		free(redis_server_command(&quiet_redis, line));
+	}
+	free(line);
+	assert_finding(&shop, "foreign_cells", "P2", "(x\\\\x1b[31m\\\\xff");
+}
+
 static void without_redis_all_promises_stand_and_it_says_what_that_means(void **state)
 {
 	int code;
@@ -527,6 +542,7 @@ int main(void)
 		SHOP_TEST(the_oldest_transaction_is_named),
 		SHOP_TEST(redis_settings_are_told_apart_by_what_they_do),
 		SHOP_TEST(cells_are_counted_and_foreign_and_stuck_ones_named),
+		SHOP_TEST(foreign_keys_of_any_length_and_bytes_are_named_in_short),
 		SHOP_TEST(without_redis_all_promises_stand_and_it_says_what_that_means),
 		SHOP_TEST(an_epoch_of_another_redis_or_another_life_is_told),
 		SHOP_TEST(a_database_that_was_never_migrated_is_2_for_every_command),
