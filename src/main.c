@@ -84,6 +84,17 @@ static void open_standard_files(void)
 		close(fd);
 }
 
+/* What a command prints is what it was run for: if not all of it was taken, it has failed. `serve` and `dev` go on without
+ * a reader. */
+static int run(const struct subcommand *subcommand, int argc, char **argv)
+{
+	int code = subcommand->run(argc, argv);
+	if (subcommand->run == cmd_serve || subcommand->run == cmd_dev || (!fflush(stdout) && !ferror(stdout)))
+		return code;
+	fprintf(stderr, "lastunit %s: not all could be written to standard output\n", subcommand->name);
+	return code ? code : EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	open_standard_files();
@@ -101,6 +112,6 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < SUBCOMMAND_COUNT; i++)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
-			return subcommands[i].run(argc - 1, argv + 1);
+			return run(&subcommands[i], argc - 1, argv + 1);
 	return refuse(argv[1]);
 }

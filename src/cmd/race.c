@@ -137,8 +137,6 @@ static int report(const struct race *race)
 		race_json_write(race, stdout);
 	else
 		race_print(race, stdout);
-	if (fflush(stdout) || ferror(stdout))
-		code = cmd_fail(&manual, EXIT_FAILED, "not all could be written to standard output");
 	if (*race->options.html && !race_html_write(race, race->options.html, why))
 		code = cmd_fail(&manual, EXIT_FAILED, "%s", why);
 	if (*race->options.svg && !race_svg_write(race, race->options.svg, why))

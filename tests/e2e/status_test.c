@@ -454,6 +454,20 @@ static void no_database_is_3_and_a_silent_instance_1(void **state)
 	assert_code((const char *[]){"status", "--url", "127.0.0.1:1", NULL}, 2, "http://HOST:PORT");
 }
 
+/* A monitor that gets no report must not be told that all is well, nor somebody without his key that he has one. */
+static void what_nobody_got_is_a_failure(void **state)
+{
+	const char *const words[][6] = {{"status", "--json"},
+	                                {"audit", "--json"},
+	                                {"key", "create", "--principal", "till"}};
+	for (int i = 0; i < 3; i++) {
+		struct command command = command_run_into("/dev/full", words[i], shop.variables);
+		assert_int_equal(command.exit_code, 1);
+		assert_non_null(strstr(command.err, ": not all could be written to standard output\n"));
+		command_done(&command);
+	}
+}
+
 /* --- a running service -------------------------------------------------------------------------------------------- */
 
 static void a_service_that_stands_is_quiet_and_one_whose_cell_lied_is_not(void **state)
@@ -542,6 +556,7 @@ int main(void)
 		SHOP_TEST(the_oldest_transaction_is_named),
 		SHOP_TEST(redis_settings_are_told_apart_by_what_they_do),
 		SHOP_TEST(cells_are_counted_and_foreign_and_stuck_ones_named),
+		SHOP_TEST(what_nobody_got_is_a_failure),
 		SHOP_TEST(foreign_keys_of_any_length_and_bytes_are_named_in_short),
 		SHOP_TEST(without_redis_all_promises_stand_and_it_says_what_that_means),
 		SHOP_TEST(an_epoch_of_another_redis_or_another_life_is_told),
