@@ -181,9 +181,8 @@ enum lu_error import_print_rows(const struct import_ending *ending, struct pg *p
 		arena_done(&page);
 	}
 	write_refused(out, &refused, INT64_MAX);
-	if (out == stdout)
-		fflush(out);
-	else
-		fclose(out);
-	return error;
+	bool whole = !fflush(out) && !ferror(out);
+	if (out != stdout)
+		whole &= !fclose(out);
+	return error ? error : whole ? LU_OK : LU_INTERNAL;
 }

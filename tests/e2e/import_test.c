@@ -598,6 +598,15 @@ static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void *
 	assert_row("part-A", 3, 2);
 }
 
+static void a_list_of_outcomes_that_found_no_room_is_told_of(void **state)
+{
+	const char *path = write_text("full.csv", "sku,on_hand\nFULL,1\n");
+	struct result result = import(path, "--outcomes", "/dev/full");
+	assert_true(flag(&result, "applied"));
+	assert_non_null(strstr(result.err, "the list of outcomes is not complete; the import itself is done\n"));
+	done(&result);
+}
+
 static void a_file_that_cannot_be_read_changes_nothing_and_names_the_line(void **state)
 {
 	static const struct {
@@ -896,6 +905,7 @@ int main(void)
 		SOUND(change_from_is_what_on_hand_must_be),
 		SOUND(counts_stay_in_their_range_however_many_rows_add_up),
 		SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
+		SOUND(a_list_of_outcomes_that_found_no_room_is_told_of),
 		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 		SOUND(exit_codes_tell_the_user_from_the_backend),
 		SOUND(its_time_is_over_also_while_it_connects),
