@@ -57,6 +57,9 @@ static const struct manual manual = {
 	.positionals_max = 1000, /* too many are refused below, without being repeated: a word may be a key */
 };
 
+/* Told from what was given by their addresses. */
+static const char channel_default[] = "web", scopes_default[] = "read,sell";
+
 struct key_command {
 	struct config config;
 	struct pg *pg;
@@ -422,6 +425,30 @@ static int run_set(struct key_command *command)
 	return run_show(command);
 }
 
+/* An option that a verb has no use for would be passed over in silence: a cap that nobody has, a scope that stays. */
+static int refuse_strays(const struct key_command *command, const char *verb)
+{
+	static const struct principal_change nothing = PRINCIPAL_UNCHANGED;
+	const struct {
+		const char *what, *verbs;
+		bool given;
+	} rows[] = {
+		{"--principal", "create list rotate set show", *command->principal},
+		{"--channel", "create", command->channel != channel_default},
+		{"--scopes", "create", command->scopes != scopes_default},
+		{"--origins", "create", *command->origins},
+		{"--prefix", "revoke", *command->prefix},
+		{"--grace", "rotate", command->grace_s >= 0},
+		{"--json", "list show", command->json},
+		{"settings", "set", *command->may_use_safety_stock || memcmp(&command->change, &nothing, sizeof nothing) != 0},
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		if (rows[i].given && !strstr(rows[i].verbs, verb))
+			return cmd_fail(&manual, EXIT_USAGE, "%s takes no %s; with %s goes: %s", verb, rows[i].what, rows[i].what,
+			                rows[i].verbs);
+	return CMD_GO_ON;
+}
+
 int cmd_key(int argc, char **argv)
 {
 	static const struct {
@@ -433,8 +460,8 @@ int cmd_key(int argc, char **argv)
 	const struct config_option options[] = {
 		{"principal", CONFIG_STRING, "", 1, 100, "", "the client's name; rotate, set and show also take it as a word",
 	     &command.principal},
-		{"channel", CONFIG_STRING, "web", 1, 20, "", "create: the channel it sells on", &command.channel},
-		{"scopes", CONFIG_STRING, "read,sell", 1, 60, "", "create: what the key may do", &command.scopes},
+		{"channel", CONFIG_STRING, channel_default, 1, 20, "", "create: the channel it sells on", &command.channel},
+		{"scopes", CONFIG_STRING, scopes_default, 1, 60, "", "create: what the key may do", &command.scopes},
 		{"origins", CONFIG_STRING, "", 1, KEYRING_ORIGINS_BYTES_MAX, "",
 	     "create: makes a publishable key, for pages of these origins, with blanks between", &command.origins},
 		{"prefix", CONFIG_STRING, "", 1, KEY_SECRET_BYTES, "", "revoke: the key, if it is not given as a word",
@@ -472,6 +499,8 @@ int cmd_key(int argc, char **argv)
 		return cmd_fail(&manual, EXIT_USAGE, "there is one word too many; usage: lastunit %s", manual.usage);
 	if (positionals == 2)
 		*word = argv[2];
+	if ((code = refuse_strays(&command, verbs[verb].name)) != CMD_GO_ON)
+		return code;
 	if ((code = cmd_connect_migrated(&manual, command.config.database_url, &command.pg)))
 		return code;
 	arena_init(&command.arena, 16 * 1024);

@@ -147,6 +147,18 @@ static void a_word_too_few_or_too_wrong_is_told_by_what_to_write(void **state)
 	says((const char *const[]){"list", "--database-url", "shop", NULL}, 2, "write postgresql://user@host/db\n");
 }
 
+/* Who gives a cap with a new key, or fewer scopes with the next one, must not believe that they hold. */
+static void what_a_verb_has_no_use_for_is_refused(void **state)
+{
+	says((const char *const[]){"create", "--principal", "hoarder", "--holds-max", "5", NULL}, 2,
+	     "create takes no settings; with settings goes: set\n");
+	says((const char *const[]){"show", "hoarder", NULL}, 1, "there is no principal hoarder");
+	says((const char *const[]){"rotate", "till", "--scopes", "read,sell", NULL}, 2, "rotate takes no --scopes");
+	says((const char *const[]){"rotate", "till", "--channel", "pos", NULL}, 2, "rotate takes no --channel");
+	says((const char *const[]){"list", "--grace", "0", NULL}, 2, "list takes no --grace");
+	says((const char *const[]){"set", "till", "--buffer", "1", "--json", NULL}, 2, "with --json goes: list show\n");
+}
+
 static void is_refused(const char *principal, const char *origins, int exit_code)
 {
 	struct command done = key(
@@ -256,6 +268,7 @@ int main(void)
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),
+		cmocka_unit_test(what_a_verb_has_no_use_for_is_refused),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
 		cmocka_unit_test(the_services_own_user_is_told_whose_url_it_takes),
 		cmocka_unit_test(what_is_no_live_key_is_told_and_not_repeated),
