@@ -11,6 +11,7 @@
 #include "api/render.h"
 #include "base/clock.h"
 #include "base/container.h"
+#include "base/id.h"
 #include "http/auth.h"
 #include "http/problem.h"
 #include "store/reservation.h"
@@ -136,6 +137,7 @@ struct listed {
 	struct reservation_filter filter;
 	struct reservation **rows;
 	size_t count;
+	struct uuid walked; /* nil, or where to go on though the page is not full */
 	int64_t now_us;
 };
 
@@ -145,8 +147,8 @@ static enum lu_error read_page(struct query *query, struct pg *pg)
 	struct listed *listed = (struct listed *)query;
 	struct reservation_filter filter = listed->filter;
 	filter.limit++; /* is there a next page? */
-	enum lu_error error = reservation_page(pg, query->arena, &filter, query->deadline_ns, &listed->rows,
-	                                       &listed->count);
+	enum lu_error error = reservation_page(pg, query->arena, &filter, query->deadline_ns, &listed->rows, &listed->count,
+	                                       &listed->walked);
 	return error ? error : tx_clock_read(pg, query->deadline_ns, &listed->now_us);
 }
 
@@ -169,6 +171,8 @@ static void on_page(struct ask *ask)
 	json_key(&w, "next");
 	if (more)
 		json_put_uuid(&w, &listed->rows[count - 1]->id);
+	else if (!uuid_is_nil(&listed->walked))
+		json_put_uuid(&w, &listed->walked);
 	else
 		json_put_null(&w);
 	json_object_close(&w);

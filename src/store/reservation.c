@@ -271,10 +271,36 @@ enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns)
 	" AND ($3 = 0 OR r.principal_id = $3)"                                                       \
 	" AND ($4::text IS NULL OR (SELECT s.id FROM sku s WHERE s.code = $4) = ANY(r.sku_ids))"
 
-enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct reservation_filter *filter,
-                               int64_t deadline_ns, struct reservation ***ret_rows, size_t *ret_count)
+/* Where a walk through all must end: who asks for few of many would be answered by the statement timeout, and keep a loader
+ * from everybody else for as long. */
+static enum lu_error walk_end(struct pg *pg, struct arena *arena, const struct uuid *after, int64_t deadline_ns,
+                              struct uuid *ret_end)
 {
-	/* Three ways in, so that each has its index: by reference; by what holds a SKU now; or through all, by id. "The
+	static const struct pg_statement statement = {
+		"reservation_walk_end",
+		"SELECT w.id FROM reservation w WHERE w.id > $1 ORDER BY w.id OFFSET $2 LIMIT 1",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_uuid(&p, after);
+	if (!p.values[0])
+		p.values[0] = (const char *)after->bytes; /* nil, not NULL */
+	pg_add_int8(&p, RESERVATION_WALK_MAX - 1);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_end = PQntuples(r) ? pg_get_uuid(r, 0, 0) : (struct uuid){0};
+	PQclear(r);
+	return LU_OK;
+}
+
+enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct reservation_filter *filter,
+                               int64_t deadline_ns, struct reservation ***ret_rows, size_t *ret_count,
+                               struct uuid *ret_walked)
+{
+	/* Three ways in, so that each has its index: by reference; by what holds a SKU now; or through all, by id, up to where
+	 * the walk ends. "The
 	 * same reference and a greater id" is written as a range of (reference, id), because with an equation the order by
 	 * id would do, and statistics could talk the planner into walking through the primary key for it. */
 	static const struct pg_statement by_reference = {
@@ -293,10 +319,16 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
 	};
 	static const struct pg_statement through_all = {
 		"reservation_page",
-		"SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id > $1 AND " FILTER " ORDER BY r.id LIMIT $5",
+		"SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id > $1 AND r.id <= $6 AND " FILTER
+		" ORDER BY r.id LIMIT $5",
 	};
 	static const struct uuid nil;
+	struct uuid end = {0}, last;
 	struct pg_params p;
+	bool walks = !filter->reference.data && !(filter->sku.data && filter->state == RESERVATION_ACTIVE);
+	enum lu_error error = walks ? walk_end(pg, arena, &filter->after, deadline_ns, &end) : LU_OK;
+	if (error)
+		return error;
 	pg_params_init(&p, arena);
 	pg_add_uuid(&p, &filter->after);
 	if (uuid_is_nil(&filter->after))
@@ -305,18 +337,18 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
 	pg_add_int8(&p, filter->principal_id);
 	pg_add_text(&p, filter->sku);
 	pg_add_int8(&p, (int64_t)filter->limit);
-	const struct pg_statement *statement = &through_all;
-	if (filter->reference.data) {
-		statement = &by_reference;
+	const struct pg_statement *statement = walks ? &through_all : filter->reference.data ? &by_reference : &by_hold;
+	memset(&last, 0xff, sizeof last);
+	if (walks)
+		pg_add_uuid(&p, uuid_is_nil(&end) ? &last : &end);
+	else if (filter->reference.data)
 		pg_add_text(&p, filter->reference);
-	} else if (filter->sku.data && filter->state == RESERVATION_ACTIVE) {
-		statement = &by_hold;
-	}
 	PGresult *r;
-	enum lu_error error = pg_query(pg, statement, &p, deadline_ns, &r);
+	error = pg_query(pg, statement, &p, deadline_ns, &r);
 	if (error)
 		return error;
 	*ret_rows = reservations_get(r, arena, ret_count);
+	*ret_walked = *ret_count < filter->limit ? end : nil;
 	PQclear(r);
 	return LU_OK;
 }

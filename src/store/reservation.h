@@ -40,8 +40,10 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
                                   int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
                                   int64_t *ret_next_in_us) LU_MUST_CHECK;
 
+#define RESERVATION_WALK_MAX 20000
 /* GET /v1/reservations: newest id last, after `after` (nil: from the start). sku data NULL, reference data NULL, state 0,
- * principal_id 0: any. */
+ * principal_id 0: any. What no index leads to is looked for among so many only: *ret_walked is then where the next page
+ * begins; nil: none of them is left, or the page is full. */
 struct reservation_filter {
 	struct text sku, reference;
 	enum reservation_state state;
@@ -50,6 +52,7 @@ struct reservation_filter {
 	size_t limit;
 };
 enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct reservation_filter *filter,
-                               int64_t deadline_ns, struct reservation ***ret_rows, size_t *ret_count) LU_MUST_CHECK;
+                               int64_t deadline_ns, struct reservation ***ret_rows, size_t *ret_count,
+                               struct uuid *ret_walked) LU_MUST_CHECK;
 
 #endif

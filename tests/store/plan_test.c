@@ -94,7 +94,7 @@ static void prepare_all(struct pg *pg)
 	                                             {.limit = 5},
 	                                             {.sku = code, .state = RESERVATION_ACTIVE, .limit = 5}};
 	for (int i = 0; i < 3; i++)
-		ok(pg, reservation_page(pg, &arena, &filters[i], SOON, &reservations, &count));
+		ok(pg, reservation_page(pg, &arena, &filters[i], SOON, &reservations, &count, &left_alone));
 	ok(pg, reservation_find(pg, &arena, &id, SOON, &one, &next_us));
 	struct checkout **sold;
 	ok(pg, checkout_page(pg, &arena, code, 0, NULL, 5, SOON, &sold, &count));

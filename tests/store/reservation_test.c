@@ -255,7 +255,9 @@ static void check_page(struct pg *pg, const struct reservation_filter *filter, s
 	struct reservation_filter limited = *filter;
 	if (limited.limit == 0)
 		limited.limit = 10;
-	ok(pg, reservation_page(pg, &arena, &limited, SOON, &rows, &count));
+	struct uuid walked;
+	ok(pg, reservation_page(pg, &arena, &limited, SOON, &rows, &count, &walked));
+	assert_true(uuid_is_nil(&walked));
 	assert_int_equal(count, n);
 	for (size_t i = 0; i < n; i++)
 		assert_uuid(rows[i]->id, expected[i]->id);
@@ -300,6 +302,30 @@ static void pages_are_filtered_by_anything(void **state)
 	pg_free(pg);
 }
 
+/* The last of 20,001 is asked for: the first page has walked far enough and found nothing. */
+static void who_asks_for_few_of_many_is_told_where_to_go_on(void **state)
+{
+	make_sku("A", 100);
+	ask_int(
+		"WITH made AS (INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, channel,"
+		" state, sku_ids, quantities, counted, versions) SELECT ('00000000-0000-7000-8000-' ||"
+		" lpad(to_hex(n), 12, '0'))::uuid, now(), now(), now(), n / 20001, 1, 3, ARRAY(SELECT id FROM lastunit.sku),"
+		" '{1}', '{t}', '{1}' FROM generate_series(1, 20001) n RETURNING 1) SELECT count(*) FROM made");
+	struct pg *pg = session();
+	struct reservation_filter filter = {.principal_id = 1, .limit = 2};
+	struct reservation **rows;
+	size_t count;
+	struct uuid walked;
+	ok(pg, reservation_page(pg, &arena, &filter, SOON, &rows, &count, &walked));
+	assert_int_equal(count, 0);
+	assert_false(uuid_is_nil(&walked));
+	filter.after = walked;
+	ok(pg, reservation_page(pg, &arena, &filter, SOON, &rows, &count, &walked));
+	assert_int_equal(count, 1);
+	assert_true(uuid_is_nil(&walked));
+	pg_free(pg);
+}
+
 static const struct CMUnitTest tests[] = {
 	STORE_TEST(what_was_reserved_is_read_back),
 	STORE_TEST(one_is_found_with_the_time_it_is_there),
@@ -308,6 +334,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(due_holds_come_earliest_first_with_what_is_left),
 	STORE_TEST(the_reaper_finds_what_is_overdue_and_when_to_come_back),
 	STORE_TEST(pages_are_filtered_by_anything),
+	STORE_TEST(who_asks_for_few_of_many_is_told_where_to_go_on),
 };
 
 STORE_MAIN(tests)
