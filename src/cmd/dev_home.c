@@ -154,6 +154,13 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		user->name, home->given);
 }
 
+/* Without the lock the directory is not ours: dev_home_close() leaves it alone. */
+static void unlock(struct dev_home *home)
+{
+	close(home->lock);
+	home->lock = -1;
+}
+
 /* The lock is inherited by every child, so it is free only when all of them are gone. Whoever holds it is refused;
  * the children of a supervisor that was killed are waited for. */
 static bool lock(struct dev_home *home, char why[512])
@@ -168,7 +175,7 @@ static bool lock(struct dev_home *home, char why[512])
 		holder[size > 0 ? size : 0] = 0;
 		int pid = atoi(holder);
 		if ((pid > 0 && kill(pid, 0) == 0) || !deadline_left_ms(deadline_ns)) {
-			close(home->lock);
+			unlock(home);
 			return cmd_refuse(why,
 			                  "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
 			                  home->given, pid);
@@ -178,8 +185,9 @@ static bool lock(struct dev_home *home, char why[512])
 	int size = snprintf(holder, sizeof holder, "%d\n", (int)getpid());
 	if (ftruncate(home->lock, 0) == 0 && pwrite(home->lock, holder, (size_t)size, 0) == size)
 		return true;
-	close(home->lock);
-	return cmd_refuse(why, "cannot write %s: %s", path, strerror(errno));
+	int error = errno;
+	unlock(home);
+	return cmd_refuse(why, "cannot write %s: %s", path, strerror(error));
 }
 
 /* The directory that DIR/sockets names, if it can be had and is ours; else a new one. The name stays the same from
@@ -226,7 +234,7 @@ bool dev_home_open(const char *directory, const struct child_user *user, struct 
 	if (!lock(home, ret_why))
 		return false;
 	if (!make_sockets(home, user, ret_why)) {
-		close(home->lock);
+		unlock(home);
 		return false;
 	}
 	char path[PATH_MAX];
@@ -259,8 +267,7 @@ void dev_home_close(struct dev_home *home, bool remove)
 	}
 	if (remove && home->linked && home->ours)
 		unlink(home->given);
-	close(home->lock);
-	home->lock = -1;
+	unlock(home);
 }
 
 int dev_home_log(const struct dev_home *home, const char *name)

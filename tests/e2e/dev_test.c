@@ -404,6 +404,24 @@ static void two_on_one_directory_are_refused(void **state)
 	dev_done(&dev);
 }
 
+/* It must not clear away at its end what it was refused at its beginning. */
+static void a_refused_ephemeral_one_removes_nothing(void **state)
+{
+	struct dev dev;
+	dev_begin(&dev);
+	dev_ready(&dev, NULL);
+	struct dev second = dev;
+	dev_start(&second, "--ephemeral");
+	assert_false(dev_says(&second, "ready"));
+	assert_int_equal(reap(second.pid), 2);
+	close(second.output);
+	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
+	assert_true(exists("%s/dev.env", dev.data));
+	assert_int_equal(http_status(&dev, "/v1/skus"), 200);
+	assert_int_equal(dev_stop(&dev), 0);
+	dev_done(&dev);
+}
+
 static void a_busy_port_is_said_before_anything_is_made(void **state)
 {
 	struct dev dev;
@@ -761,6 +779,7 @@ int main(void)
 		cmocka_unit_test(what_dies_is_started_again),
 		cmocka_unit_test(nothing_outlives_a_supervisor_that_is_killed),
 		cmocka_unit_test(two_on_one_directory_are_refused),
+		cmocka_unit_test(a_refused_ephemeral_one_removes_nothing),
 		cmocka_unit_test(a_busy_port_is_said_before_anything_is_made),
 		cmocka_unit_test(ephemeral_leaves_nothing),
 		cmocka_unit_test(a_directory_of_others_is_refused_and_left_as_it_was),
