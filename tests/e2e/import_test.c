@@ -598,6 +598,29 @@ static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void *
 	assert_row("part-A", 3, 2);
 }
 
+/* Titles of a million SKUs take minutes; entries not committed by then slow down whoever reads the feed. */
+static void the_ledger_is_written_behind_the_titles(void **state)
+{
+	const char *path = write_text("behind.csv", "sku,on_hand,title_en\nBEHIND,1,Behind\n");
+	const char *seen = "0 of 0";
+	PGconn *stranger = PQconnectdb(service.database_url);
+	PQclear(PQexec(stranger, "BEGIN; LOCK TABLE lastunit.sku_text IN SHARE MODE"));
+	struct command command = command_start((const char *[]){"import", path, NULL}, variables);
+	int64_t deadline_ns = deadline_in_ms(PATIENCE_MS);
+	while (strcmp(seen, "0 of 0") == 0 && deadline_left_ms(deadline_ns) > 0)
+		seen = ask(
+			"SELECT count(l.pid) || ' of ' || count(*) FROM pg_locks w LEFT JOIN pg_locks l ON l.pid = w.pid"
+			" AND l.relation = 'lastunit.ledger'::regclass"
+			" WHERE w.relation = 'lastunit.sku_text'::regclass AND NOT w.granted");
+	assert_string_equal(seen, "0 of 1");
+	PQclear(PQexec(stranger, "COMMIT"));
+	PQfinish(stranger);
+	command_wait(&command);
+	assert_int_equal(command.exit_code, 0);
+	command_done(&command);
+	assert_row("BEHIND", 1, 1);
+}
+
 static void a_list_of_outcomes_that_found_no_room_is_told_of(void **state)
 {
 	const char *path = write_text("full.csv", "sku,on_hand\nFULL,1\n");
@@ -905,6 +928,7 @@ int main(void)
 		SOUND(change_from_is_what_on_hand_must_be),
 		SOUND(counts_stay_in_their_range_however_many_rows_add_up),
 		SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
+		SOUND(the_ledger_is_written_behind_the_titles),
 		SOUND(a_list_of_outcomes_that_found_no_room_is_told_of),
 		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 		SOUND(exit_codes_tell_the_user_from_the_backend),
