@@ -31,6 +31,7 @@
 #define DELAY_MS_MAX 500
 #define POLL_MS 20
 #define ABORT_MS 3000
+#define HOME_LOOK_MS 1000
 
 enum { POSTGRES, REDIS, SERVE, SERVER_COUNT }; /* started in this order, ended in reverse */
 
@@ -222,7 +223,8 @@ static int prepare(struct dev *dev)
 	if (!child_user_find(&dev->user))
 		return cmd_fail(dev->manual, EXIT_USAGE,
 		                "PostgreSQL refuses to run as root, and there is no user postgres or nobody");
-	if (!dev_serve_port_is_free(dev->config.listen, why))
+	/* The directory before the port: who starts it twice has neither, and another port would not help. */
+	if (!dev_home_is_free(dev->data, why) || !dev_serve_port_is_free(dev->config.listen, why))
 		return cmd_fail(dev->manual, EXIT_USAGE, "%s", why);
 	forget_postgres_environment();
 	if (!watch_signals(dev))
@@ -323,10 +325,15 @@ static int begin(struct dev *dev)
 	return EXIT_OK;
 }
 
-static void supervise(struct dev *dev)
+/* Until a signal. EXIT_OK, or the code to end with: without its directory nothing can be started again, and PostgreSQL
+ * ends by itself up to a minute later. */
+static int supervise(struct dev *dev)
 {
 	while (!dev->stop_requests) {
-		int64_t wake_ns = DEADLINE_NONE;
+		if (dev_home_is_gone(&dev->home))
+			return cmd_fail(dev->manual, EXIT_FAILED, "%s is gone, and the data with it: start again to begin anew",
+			                dev->home.given);
+		int64_t wake_ns = deadline_in_ms(HOME_LOOK_MS);
 		for (int i = 0; i < SERVER_COUNT; i++) {
 			struct dev_server *server = &dev->servers[i];
 			if (server->pid)
@@ -340,8 +347,9 @@ static void supervise(struct dev *dev)
 			if (!server->pid && server->start_at_ns < wake_ns)
 				wake_ns = server->start_at_ns;
 		}
-		pump(dev, wake_ns == DEADLINE_NONE ? -1 : deadline_left_ms(wake_ns));
+		pump(dev, deadline_left_ms(wake_ns));
 	}
+	return EXIT_OK;
 }
 
 static void wait_end(struct dev *dev, const struct dev_server *server, int64_t timeout_ms, unsigned stop_requests)
@@ -433,8 +441,8 @@ int cmd_dev(int argc, char **argv)
 	if (!code)
 		code = begin(&dev);
 	if (!code)
-		supervise(&dev);
+		code = supervise(&dev);
 	end(&dev);
-	dev_home_close(&dev.home, dev.ephemeral);
+	dev_home_close(&dev.home, dev.ephemeral && !dev_home_is_gone(&dev.home));
 	return code ? code : dev.serve_failed ? EXIT_FAILED : EXIT_OK;
 }

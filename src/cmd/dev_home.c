@@ -161,24 +161,57 @@ static void unlock(struct dev_home *home)
 	home->lock = -1;
 }
 
+/* Who holds the lock: the process that took it; 0 if that one is gone, or the file does not say. */
+static int lock_holder(int lock)
+{
+	char holder[16] = "";
+	ssize_t size = pread(lock, holder, sizeof holder - 1, 0);
+	holder[size > 0 ? size : 0] = 0;
+	int pid = atoi(holder);
+	return pid > 0 && kill(pid, 0) == 0 ? pid : 0;
+}
+
+static bool refuse_in_use(const char *directory, int pid, char why[512])
+{
+	return cmd_refuse(why, "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
+	                  directory, pid);
+}
+
+bool dev_home_is_free(const char *directory, char ret_why[512])
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/lock", directory);
+	int lock = *directory ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (lock < 0)
+		return true;
+	int pid = flock(lock, LOCK_SH | LOCK_NB) < 0 ? lock_holder(lock) : 0;
+	close(lock);
+	return !pid || refuse_in_use(directory, pid, ret_why);
+}
+
+bool dev_home_is_gone(const struct dev_home *home)
+{
+	char path[PATH_MAX];
+	struct stat ours, there;
+	if (stat(dev_home_path(home, "lock", path), &there) < 0)
+		return errno == ENOENT;
+	return fstat(home->lock, &ours) == 0 && (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino);
+}
+
 /* The lock is inherited by every child, so it is free only when all of them are gone. Whoever holds it is refused;
  * the children of a supervisor that was killed are waited for. */
 static bool lock(struct dev_home *home, char why[512])
 {
-	char path[PATH_MAX], holder[16] = "";
+	char path[PATH_MAX], holder[16];
 	home->lock = open(dev_home_path(home, "lock", path), O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
 	if (home->lock < 0)
 		return cmd_refuse(why, "cannot open %s: %s: choose another --data", path, strerror(errno));
 	int64_t deadline_ns = deadline_in_ms(ORPHANS_MS);
 	while (flock(home->lock, LOCK_EX | LOCK_NB) < 0) {
-		ssize_t size = pread(home->lock, holder, sizeof holder - 1, 0);
-		holder[size > 0 ? size : 0] = 0;
-		int pid = atoi(holder);
-		if ((pid > 0 && kill(pid, 0) == 0) || !deadline_left_ms(deadline_ns)) {
+		int pid = lock_holder(home->lock);
+		if (pid || !deadline_left_ms(deadline_ns)) {
 			unlock(home);
-			return cmd_refuse(why,
-			                  "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
-			                  home->given, pid);
+			return refuse_in_use(home->given, pid, why);
 		}
 		clock_sleep_until(deadline_in_ms(RETRY_MS));
 	}

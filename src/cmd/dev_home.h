@@ -33,6 +33,10 @@ struct dev_home {
 /* directory "": a temporary one. One that is neither empty nor a `dev`'s is refused, and nothing is
  * put into it. False with a sentence in ret_why. */
 bool dev_home_open(const char *directory, const struct child_user *user, struct dev_home *ret_home, char ret_why[512]);
+/* False with a sentence in ret_why: a living `dev` has that directory. Makes nothing. */
+bool dev_home_is_free(const char *directory, char ret_why[512]);
+/* Somebody has removed the directory from under us, or another is in its place. */
+bool dev_home_is_gone(const struct dev_home *home);
 /* Removes the sockets' directory; with `remove` the whole DIR, or, where others keep files in it, all that is ours. */
 void dev_home_close(struct dev_home *home, bool remove);
 /* DIR/name in `out`; CHECKs that it fits. */

@@ -400,6 +400,12 @@ static void two_on_one_directory_are_refused(void **state)
 	close(second.output);
 	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
 	assert_int_equal(http_status(&dev, "/v1/skus"), 200);
+	/* on the same port, too: another port would not help */
+	dev_start_listening(&second, dev_value(&dev, "LASTUNIT_URL") + strlen("http://"), NULL);
+	assert_false(dev_says(&second, "ready"));
+	assert_int_equal(reap(second.pid), 2);
+	close(second.output);
+	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
 	assert_int_equal(dev_stop(&dev), 0);
 	dev_done(&dev);
 }
@@ -443,6 +449,28 @@ static void a_busy_port_is_said_before_anything_is_made(void **state)
 	assert_non_null(strstr(dev.text, "is in use"));
 	assert_false(exists("%s", dev.data));
 	dev_done(&dev);
+}
+
+static void it_ends_when_its_directory_is_gone(void **state)
+{
+	struct dev dev;
+	dev_begin(&dev);
+	dev_ready(&dev, NULL);
+	pid_t postgres = child_of(dev.pid, "postgres");
+	char command[2 * PATH_BYTES];
+	snprintf(command, sizeof command, "rm -rf '%s'", dev.data);
+	assert_int_equal(system(command), 0);
+	int64_t begun_ns = clock_boottime_ns();
+	assert_true(dev_says(&dev, "lastunit dev: "));
+	assert_true(clock_boottime_ns() - begun_ns < 20 * NS_PER_S); /* PostgreSQL itself takes up to a minute to see it */
+	assert_int_equal(reap(dev.pid), 1);
+	close(dev.output);
+	assert_non_null(strstr(dev.text, "is gone, and the data with it"));
+	assert_null(strstr(dev.text, "starting it again"));
+	wait_until(has_ended(postgres));
+	assert_false(exists("%s", dev.data));
+	snprintf(command, sizeof command, "rm -rf '%s'", dev.base);
+	assert_int_equal(system(command), 0);
 }
 
 static void ephemeral_leaves_nothing(void **state)
@@ -781,6 +809,7 @@ int main(void)
 		cmocka_unit_test(two_on_one_directory_are_refused),
 		cmocka_unit_test(a_refused_ephemeral_one_removes_nothing),
 		cmocka_unit_test(a_busy_port_is_said_before_anything_is_made),
+		cmocka_unit_test(it_ends_when_its_directory_is_gone),
 		cmocka_unit_test(ephemeral_leaves_nothing),
 		cmocka_unit_test(a_directory_of_others_is_refused_and_left_as_it_was),
 		cmocka_unit_test(a_directory_of_another_user_is_told_as_such),
