@@ -300,9 +300,9 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
                                struct uuid *ret_walked)
 {
 	/* Three ways in, so that each has its index: by reference; by what holds a SKU now; or through all, by id, up to where
-	 * the walk ends. "The
-	 * same reference and a greater id" is written as a range of (reference, id), because with an equation the order by
-	 * id would do, and statistics could talk the planner into walking through the primary key for it. */
+	 * the walk ends. "The same reference and a greater id" is written as a range of (reference, id), because with an
+	 * equation the order by id would do, and statistics could talk the planner into walking through the primary key for
+	 * it. */
 	static const struct pg_statement by_reference = {
 		"reservation_page_reference",
 		"SELECT " RESERVATION_COLUMNS
