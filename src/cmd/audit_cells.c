@@ -146,6 +146,16 @@ static enum lu_error page_compare(struct audit_work *work, struct redis *redis, 
 	return error;
 }
 
+/* The guard is not there, or is another's: the epoch has been closed meanwhile, or this is not the Redis it is open on. */
+static const char *why_fenced(struct audit_work *work, struct text namespace)
+{
+	struct epoch_row now;
+	if (!epoch_lease_read(work->pg, work->arena, deadline_in_ms(AUDIT_STATEMENT_MS), &now) && now.state == EPOCH_OPEN &&
+	    text_equal(now.namespace, namespace))
+		return "not compared: the epoch is open on another Redis, or on another life of this one";
+	return "the epoch was closed meanwhile: no cell is served";
+}
+
 enum lu_error audit_cells(struct audit_work *work)
 {
 	struct audit_line *line = &work->audit->lines[AUDIT_CELLS];
@@ -170,8 +180,8 @@ enum lu_error audit_cells(struct audit_work *work)
 		error = page_compare(work, redis, epoch.namespace, &after, &rows, &fenced);
 		audit_progress(work, "cells", work->audit->cells);
 	}
-	if (fenced)
-		line->note = "the epoch was closed meanwhile: no cell is served";
 	redis_free(redis);
+	if (fenced)
+		line->note = why_fenced(work, epoch.namespace);
 	return error;
 }
