@@ -300,13 +300,6 @@ static void cells_are_counted_and_foreign_and_stuck_ones_named(void **state)
 	assert_finding(&shop, "markers_stuck", "", "1 marker has stood for more than a second (B)");
 	quiet_cell(&shop, "C", "hello");
 	assert_finding(&shop, "foreign_cells", "P2", "(C)");
-	/* Another program's keys are as long as it likes. */
-	char line[800], named[200];
-	quiet_cell(&shop, "C", NULL);
-	snprintf(line, sizeof line, "SET %s:%0600d hello", shop.namespace, 0);
-	snprintf(named, sizeof named, "(%0*d)", LU_SKU_BYTES_MAX, 0);
-	free(redis_server_command(&quiet_redis, line));
-	assert_finding(&shop, "foreign_cells", "P2", named);
 }
 
 /* Who writes there by mistake knows no rule for names. */
