@@ -2,7 +2,7 @@
  *
  * A line of `quantity` units of a SKU weighs quantity * weight(sku), modulo 2^64, with random weights: two sets of lines
  * have the same sum only if they are the same, but for one chance in 2^63. So lines need not be kept, only sums.
- * Memory: about 90 bytes per reservation or checkout. Thread: the owner's.
+ * Memory: 200 to 400 bytes per reservation or checkout (a slot has 96, a quarter to a half are taken). Thread: the owner's.
  */
 #ifndef CMD_AUDIT_TALLY_H
 #define CMD_AUDIT_TALLY_H

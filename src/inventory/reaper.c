@@ -209,15 +209,16 @@ static bool submit(struct reaper *r, const struct reservation *reservation)
 	return false;
 }
 
-/* Refusals' details may go after a day (sql/README.md): a little now and then. */
+/* Refusals' details may go after a day (sql/README.md): a little now and then, and while there is more, in each pass. An
+ * error comes again. */
 static void prune(struct reaper *r)
 {
 	size_t count;
 	if (clock_boottime_ns() < r->prune_ns)
 		return;
 	r->prune_ns = deadline_in_ms(PRUNE_EVERY_MS);
-	if (idempotency_prune(r->pg, PRUNE_MAX, deadline_in_ms(ASK_MS), &count))
-		return; /* it comes again */
+	if (!idempotency_prune(r->pg, PRUNE_MAX, deadline_in_ms(ASK_MS), &count) && count == PRUNE_MAX)
+		r->prune_ns = 0;
 }
 
 /* Most of a pass is answered at once; who is not, because its row is locked, is not waited for, then or later. */

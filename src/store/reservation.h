@@ -40,7 +40,7 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
                                   int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
                                   int64_t *ret_next_in_us) LU_MUST_CHECK;
 
-#define RESERVATION_WALK_MAX 20000
+#define RESERVATION_WALK_MAX 100000
 /* GET /v1/reservations: newest id last, after `after` (nil: from the start). sku data NULL, reference data NULL, state 0,
  * principal_id 0: any. What no index leads to is looked for among so many only: *ret_walked is then where the next page
  * begins; nil: none of them is left, or the page is full. */

@@ -1045,6 +1045,20 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 	pg_free(other);
 }
 
+/* More refusals a minute than one page of them: their details go all the same. */
+static void details_of_many_old_refusals_are_forgotten_at_once(void **state)
+{
+	static struct house second; /* the first one's reaper has looked, and looks again in a minute */
+	sql(&h,
+	    "INSERT INTO lastunit.idempotency (principal_id, key, fingerprint, kind, status, detail, at)"
+	    " SELECT (SELECT min(id) FROM lastunit.principal), 'old-' || n, decode(repeat('00', 32), 'hex'), 1,"
+	    " 'insufficient_stock', '{}', clock_timestamp() - interval '25 hours' FROM generate_series(1, 20000) n");
+	assert_int_equal(sql_int(&h, "SELECT count(*) FROM lastunit.idempotency WHERE detail IS NOT NULL"), 20000);
+	house_open(&second, &h);
+	wait_sql(&h, "SELECT count(*) FROM lastunit.idempotency WHERE detail IS NOT NULL", "0");
+	house_close(&second);
+}
+
 /* --- more cold cells than one call of Redis takes ----------------------------------------------------------------- */
 
 enum { COLD = 2 * LU_CELLS_MAX };
@@ -1135,6 +1149,7 @@ static const struct CMUnitTest tests[] = {
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
 	ONE_LOADER(P6_a_cold_cache_is_filled_however_many_ask),
+	HOUSE_TEST(details_of_many_old_refusals_are_forgotten_at_once),
 	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
 	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
 	PATIENT_LOCKS(I13_who_joins_late_overtakes_nobody),

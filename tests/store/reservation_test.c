@@ -302,15 +302,15 @@ static void pages_are_filtered_by_anything(void **state)
 	pg_free(pg);
 }
 
-/* The last of 20,001 is asked for: the first page has walked far enough and found nothing. */
+/* The last of 100,001 is asked for: the first page has walked far enough and found nothing. */
 static void who_asks_for_few_of_many_is_told_where_to_go_on(void **state)
 {
 	make_sku("A", 100);
 	ask_int(
 		"WITH made AS (INSERT INTO lastunit.reservation (id, created_at, expires_at, ended_at, principal_id, channel,"
 		" state, sku_ids, quantities, counted, versions) SELECT ('00000000-0000-7000-8000-' ||"
-		" lpad(to_hex(n), 12, '0'))::uuid, now(), now(), now(), n / 20001, 1, 3, ARRAY(SELECT id FROM lastunit.sku),"
-		" '{1}', '{t}', '{1}' FROM generate_series(1, 20001) n RETURNING 1) SELECT count(*) FROM made");
+		" lpad(to_hex(n), 12, '0'))::uuid, now(), now(), now(), n / 100001, 1, 3, ARRAY(SELECT id FROM lastunit.sku),"
+		" '{1}', '{t}', '{1}' FROM generate_series(1, 100001) n RETURNING 1) SELECT count(*) FROM made");
 	struct pg *pg = session();
 	struct reservation_filter filter = {.principal_id = 1, .limit = 2};
 	struct reservation **rows;
