@@ -169,8 +169,8 @@ void sku_list(struct request *request)
 	if (!take_query_names(request, (const char *const[]){"after", "limit", NULL}) ||
 	    !take_limit(request, &asked->limit))
 		return;
-	(void)request_query(request, "after", 0,
-	                    &asked->code); /* any text: a code of earlier days keeps no rule of today */
+	/* Any text: a code of earlier days keeps no rule of today. */
+	(void)request_query(request, "after", 0, &asked->code);
 	ask_init(&asked->ask, request);
 	ask_run(&asked->ask, read_skus, on_page);
 }

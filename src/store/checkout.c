@@ -175,9 +175,7 @@ enum lu_error checkout_page(struct pg *pg, struct arena *arena, struct text refe
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_text(&p, reference);
-	pg_add_uuid(&p, after ? after : &nil);
-	if (!p.values[1])
-		p.values[1] = (const char *)nil.bytes; /* smaller than every id */
+	pg_add_after(&p, after ? after : &nil);
 	pg_add_int8(&p, principal_id);
 	pg_add_int8(&p, (int64_t)limit);
 	PGresult *r;

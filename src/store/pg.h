@@ -91,6 +91,8 @@ void pg_add_int8(struct pg_params *p, int64_t value);
 void pg_add_text(struct pg_params *p, struct text value); /* data NULL: NULL */
 void pg_add_bool(struct pg_params *p, bool value);
 void pg_add_uuid(struct pg_params *p, const struct uuid *value); /* nil: NULL */
+/* What a page begins behind. nil is itself, smaller than every id, where NULL would be greater than none. */
+void pg_add_after(struct pg_params *p, const struct uuid *value);
 void pg_add_bytes(struct pg_params *p, const void *bytes, size_t size);
 void pg_add_time(struct pg_params *p, int64_t unix_us); /* timestamptz; 0: NULL */
 /* Arrays, one dimension. `stride` is the distance in bytes between elements, so a member of an array of structs can

@@ -81,6 +81,11 @@ void pg_add_uuid(struct pg_params *p, const struct uuid *value)
 	add(p, OID_UUID, uuid_is_nil(value) ? NULL : value->bytes, sizeof value->bytes);
 }
 
+void pg_add_after(struct pg_params *p, const struct uuid *value)
+{
+	add(p, OID_UUID, value->bytes, sizeof value->bytes);
+}
+
 void pg_add_bytes(struct pg_params *p, const void *bytes, size_t size)
 {
 	add(p, OID_BYTEA, bytes, size);

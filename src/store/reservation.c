@@ -282,9 +282,7 @@ static enum lu_error walk_end(struct pg *pg, struct arena *arena, const struct u
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
-	pg_add_uuid(&p, after);
-	if (!p.values[0])
-		p.values[0] = (const char *)after->bytes; /* nil, not NULL */
+	pg_add_after(&p, after);
 	pg_add_int8(&p, RESERVATION_WALK_MAX - 1);
 	PGresult *r;
 	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
@@ -319,28 +317,25 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
 	};
 	static const struct pg_statement through_all = {
 		"reservation_page",
-		"SELECT " RESERVATION_COLUMNS " FROM reservation r WHERE r.id > $1 AND r.id <= $6 AND " FILTER
-		" ORDER BY r.id LIMIT $5",
+		"SELECT " RESERVATION_COLUMNS
+		" FROM reservation r WHERE r.id > $1"
+		" AND r.id <= coalesce($6, 'ffffffff-ffff-ffff-ffff-ffffffffffff') AND " FILTER " ORDER BY r.id LIMIT $5",
 	};
-	static const struct uuid nil;
-	struct uuid end = {0}, last;
+	struct uuid end = {0}; /* nil: the walk goes to the last one */
 	struct pg_params p;
 	bool walks = !filter->reference.data && !(filter->sku.data && filter->state == RESERVATION_ACTIVE);
 	enum lu_error error = walks ? walk_end(pg, arena, &filter->after, deadline_ns, &end) : LU_OK;
 	if (error)
 		return error;
 	pg_params_init(&p, arena);
-	pg_add_uuid(&p, &filter->after);
-	if (uuid_is_nil(&filter->after))
-		p.values[0] = (const char *)nil.bytes; /* smaller than every id, where NULL would be greater than none */
+	pg_add_after(&p, &filter->after);
 	pg_add_int8(&p, filter->state);
 	pg_add_int8(&p, filter->principal_id);
 	pg_add_text(&p, filter->sku);
 	pg_add_int8(&p, (int64_t)filter->limit);
 	const struct pg_statement *statement = walks ? &through_all : filter->reference.data ? &by_reference : &by_hold;
-	memset(&last, 0xff, sizeof last);
 	if (walks)
-		pg_add_uuid(&p, uuid_is_nil(&end) ? &last : &end);
+		pg_add_uuid(&p, &end);
 	else if (filter->reference.data)
 		pg_add_text(&p, filter->reference);
 	PGresult *r;
@@ -348,7 +343,7 @@ enum lu_error reservation_page(struct pg *pg, struct arena *arena, const struct 
 	if (error)
 		return error;
 	*ret_rows = reservations_get(r, arena, ret_count);
-	*ret_walked = *ret_count < filter->limit ? end : nil;
+	*ret_walked = *ret_count < filter->limit ? end : (struct uuid){0};
 	PQclear(r);
 	return LU_OK;
 }

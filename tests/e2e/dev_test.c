@@ -388,6 +388,14 @@ static void nothing_outlives_a_supervisor_that_is_killed(void **state)
 	dev_done(&dev);
 }
 
+static void is_refused_the_directory(struct dev *second)
+{
+	assert_false(dev_says(second, "ready"));
+	assert_int_equal(reap(second->pid), 2);
+	close(second->output);
+	assert_non_null(strstr(second->text, "is in use by another `lastunit dev`"));
+}
+
 static void two_on_one_directory_are_refused(void **state)
 {
 	struct dev dev;
@@ -395,17 +403,11 @@ static void two_on_one_directory_are_refused(void **state)
 	dev_ready(&dev, NULL);
 	struct dev second = dev;
 	dev_start(&second, NULL);
-	assert_false(dev_says(&second, "ready"));
-	assert_int_equal(reap(second.pid), 2);
-	close(second.output);
-	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
+	is_refused_the_directory(&second);
 	assert_int_equal(http_status(&dev, "/v1/skus"), 200);
 	/* on the same port, too: another port would not help */
 	dev_start_listening(&second, dev_value(&dev, "LASTUNIT_URL") + strlen("http://"), NULL);
-	assert_false(dev_says(&second, "ready"));
-	assert_int_equal(reap(second.pid), 2);
-	close(second.output);
-	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
+	is_refused_the_directory(&second);
 	assert_int_equal(dev_stop(&dev), 0);
 	dev_done(&dev);
 }
@@ -418,10 +420,7 @@ static void a_refused_ephemeral_one_removes_nothing(void **state)
 	dev_ready(&dev, NULL);
 	struct dev second = dev;
 	dev_start(&second, "--ephemeral");
-	assert_false(dev_says(&second, "ready"));
-	assert_int_equal(reap(second.pid), 2);
-	close(second.output);
-	assert_non_null(strstr(second.text, "is in use by another `lastunit dev`"));
+	is_refused_the_directory(&second);
 	assert_true(exists("%s/dev.env", dev.data));
 	assert_int_equal(http_status(&dev, "/v1/skus"), 200);
 	assert_int_equal(dev_stop(&dev), 0);

@@ -279,7 +279,6 @@ static void the_database_refuses_what_the_decision_must_never_ask(void **state)
 	pg_free(pg);
 }
 
-/* A code is looked at by triggers where it comes in, and named by them as a CHECK would be. */
 /* After a restore without that constraint: the batch fails by an error, and the service goes on. */
 static void two_skus_of_one_code_are_an_error(void **state)
 {
@@ -300,6 +299,7 @@ static void two_skus_of_one_code_are_an_error(void **state)
 	pg_free(pg);
 }
 
+/* A code is looked at by triggers where it comes in, and named by them as a CHECK would be. */
 static void the_database_refuses_codes_that_nobody_could_name(void **state)
 {
 	static const struct {
