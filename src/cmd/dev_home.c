@@ -171,8 +171,13 @@ static int lock_holder(int lock)
 	return pid > 0 && kill(pid, 0) == 0 ? pid : 0;
 }
 
+/* pid 0: of one that is gone, the servers are not. */
 static bool refuse_in_use(const char *directory, int pid, char why[512])
 {
+	if (!pid)
+		return cmd_refuse(why,
+		                  "%s is in use by servers of a `lastunit dev` that is gone: wait, or choose another --data",
+		                  directory);
 	return cmd_refuse(why, "%s is in use by another `lastunit dev` (process %d): stop it, or choose another --data",
 	                  directory, pid);
 }

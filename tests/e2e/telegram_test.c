@@ -220,8 +220,8 @@ static void the_same_press_is_told_how_the_hold_stands_now(void **state)
 	shop_expect_row("TG-AGAIN", 2, 0);
 }
 
-/* By a hand: what is held by it, nobody can say. */
-static void a_press_whose_hold_lost_its_lines_is_answered(void **state)
+/* By a hand: what is held or was bought by it, nobody can say. */
+static void a_press_whose_hold_or_sale_lost_its_lines_is_answered(void **state)
 {
 	char hold[65], buy[65], release[65];
 	stock("TG-BARE", 3, "Ochre jug", "Охровый кувшин");
@@ -232,8 +232,15 @@ static void a_press_whose_hold_lost_its_lines_is_answered(void **state)
 	press(7, hold);
 	expect_text("I cannot answer just now.");
 	shop_sql("UPDATE lastunit.reservation SET quantities = '{1}' WHERE quantities = '{-1}'");
-	press(7, release);
-	expect_text("Released.");
+	press(7, buy);
+	shop_sql(
+		"UPDATE lastunit.checkout SET quantities = '{-1}' WHERE sku_ids ="
+		" ARRAY(SELECT id FROM lastunit.sku WHERE code = 'TG-BARE')");
+	press(7, buy);
+	expect_text("I cannot answer just now.");
+	shop_sql("UPDATE lastunit.checkout SET quantities = '{1}' WHERE quantities = '{-1}'");
+	press(7, buy);
+	expect_text("Ochre jug: 1 piece bought. Thank you!");
 }
 
 static void a_refused_press_made_again_is_told_what_is_left_now(void **state)
@@ -672,7 +679,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_hold_is_bought_by_its_buttons, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_holds_once, shop_audit),
 		cmocka_unit_test_teardown(the_same_press_is_told_how_the_hold_stands_now, shop_audit),
-		cmocka_unit_test_teardown(a_press_whose_hold_lost_its_lines_is_answered, shop_audit),
+		cmocka_unit_test_teardown(a_press_whose_hold_or_sale_lost_its_lines_is_answered, shop_audit),
 		cmocka_unit_test_teardown(a_refused_press_made_again_is_told_what_is_left_now, shop_audit),
 		cmocka_unit_test_teardown(what_had_ended_is_not_released, shop_audit),
 		cmocka_unit_test_teardown(what_a_safety_stock_keeps_is_not_said_to_be_on_sale, shop_audit),
