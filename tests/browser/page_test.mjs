@@ -225,7 +225,9 @@ test('under serve it watches with a key that is pasted, and keeps it nowhere', a
   await page.getByRole('button', { name: 'Watch' }).click();
   await says(page.locator('#key-why'), 'not known');
   await page.getByLabel(/A key of this service/).fill(shop.key('web'));
+  const ledger_began = page.waitForResponse((answer) => answer.url().includes('/v1/changes?') && answer.ok());
   await page.getByRole('button', { name: 'Watch' }).click();
+  await ledger_began; // at `now`: what was sold before is not shown
   await says(number(page), new RegExp(`^${await available()}$`));
   assert.equal(await page.locator('#race').isVisible(), false);
   assert.equal(await page.locator('#break').isVisible(), false);

@@ -68,8 +68,7 @@ static void write_configuration(const struct redis_server *server, const char *o
 		fail(server, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* True when PING is answered, by PONG or by a demand to authenticate: it serves. */
-static bool answers(const struct redis_server *server)
+bool redis_server_answers(const struct redis_server *server)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	strcpy(address.sun_path, server->socket);
@@ -104,7 +103,7 @@ static void launch(struct redis_server *server)
 		fprintf(stderr, "redis_server: no redis-server and no /usr/bin/redis-check-rdb: install redis-tools\n");
 		_exit(127);
 	}
-	for (int waited_ms = 0; !answers(server); waited_ms += 2) {
+	for (int waited_ms = 0; !redis_server_answers(server); waited_ms += 2) {
 		int status;
 		if (waitpid(server->pid, &status, WNOHANG) == server->pid) {
 			server->pid = 0;

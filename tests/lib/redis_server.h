@@ -13,6 +13,7 @@
 #ifndef TESTS_LIB_REDIS_SERVER_H
 #define TESTS_LIB_REDIS_SERVER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct redis_server {
@@ -38,6 +39,8 @@ void redis_server_restart(struct redis_server *server);
 void redis_server_pause(struct redis_server *server);
 void redis_server_resume(struct redis_server *server);
 
+/* True when PING is answered, by PONG or by a demand to authenticate: it serves. */
+bool redis_server_answers(const struct redis_server *server);
 /* One command line, answered as text (errors as "-ERR …", arrays one element a line, nil as "(nil)"); the caller
  * frees it. For arranging and looking, past the code under test. The words are separated by blanks. */
 char *redis_server_command(struct redis_server *server, const char *line);

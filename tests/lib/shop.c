@@ -329,6 +329,24 @@ static bool database_answers(void)
 	return answers;
 }
 
+const char *shop_redis_socket(void)
+{
+	return shop.redis_url + strlen("unix://");
+}
+
+static struct redis_server server_of_redis(void)
+{
+	struct redis_server server = {.pid = 0};
+	snprintf(server.socket, sizeof server.socket, "%.90s", shop_redis_socket());
+	return server;
+}
+
+static bool redis_answers(void)
+{
+	struct redis_server server = server_of_redis();
+	return redis_server_answers(&server);
+}
+
 void shop_restart(const char *name)
 {
 	pid_t old;
@@ -337,6 +355,8 @@ void shop_restart(const char *name)
 	shop_wait_until(shop_child(name) > 0 && shop_child(name) != old);
 	if (strcmp(name, "postgres") == 0)
 		shop_wait_until(database_answers());
+	if (strcmp(name, "redis-server") == 0)
+		shop_wait_until(redis_answers());
 	if (strcmp(name, "lastunit") != 0)
 		return;
 	struct http_client client = http_client(shop.url, NULL);
@@ -348,15 +368,9 @@ void shop_restart(const char *name)
 
 /* --- Redis behind its back ---------------------------------------------------------------------------------------- */
 
-const char *shop_redis_socket(void)
-{
-	return shop.redis_url + strlen("unix://");
-}
-
 char *shop_redis(const char *line)
 {
-	struct redis_server server = {.pid = 0};
-	snprintf(server.socket, sizeof server.socket, "%.90s", shop_redis_socket());
+	struct redis_server server = server_of_redis();
 	return redis_server_command(&server, line);
 }
 
