@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cmd/import_internal.h"
 #include "lastunit/decide.h"
+#include "store/sku.h"
 
 /* The sort lies below the locking: rows are locked in the order of their ids whatever the plan of the join. */
 static const struct pg_statement lock_targets =
@@ -260,6 +261,8 @@ enum lu_error import_collect_cells(struct import *in)
 		                                       .reserved = pg_get_int(result, i, 3),
 		                                       .safety_stock = pg_get_int(result, i, 4),
 		                                       .tracked = pg_get_bool(result, i, 5)};
+		if (!figures_possible(&in->cell_figures[i]))
+			return sku_refuse_impossible(in->pg, in->cell_skus[i]);
 	}
 	return LU_OK;
 }

@@ -2,8 +2,9 @@
  *
  * Happy path: ask which reservations are due → one expire operation each → wait a moment for their answers → again.
  * Failure modes: PostgreSQL away: ask again in 100 ms. The queue is full: the rest is found again by the next question.
- * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on. Many wait for one
- * row: while SKU_FULL of its SKU are under way no more of it are asked for, or they would take all places.
+ * One expiry fails (a planted CHECK, a row locked for long): that reservation rests, the others go on. More fail than can
+ * rest: each pass asks behind the last one's, so that they are in nobody's way. Many wait for one row: while SKU_FULL of
+ * its SKU are under way no more of it are asked for, or they would take all places.
  */
 #include "inventory/reaper.h"
 
@@ -59,6 +60,8 @@ struct reaper {
 	size_t under_way_count;
 	struct rest resting[RESTING_MAX]; /* under the mutex */
 	size_t resting_count;
+	int64_t after_us; /* the next pass asks for what is due behind these; 0: from the earliest */
+	struct uuid after_id;
 	int64_t prune_ns; /* when next */
 };
 
@@ -80,7 +83,7 @@ static void rest(struct reaper *r, const struct uuid *id)
 		*entry = (struct rest){.id = *id, .ms = REST_MS_MIN / 2};
 	}
 	if (!entry)
-		return; /* so many failures are one failure: they are all asked again in the next pass */
+		return; /* so many failures are one failure: they are all asked again in the next round */
 	entry->ms = entry->ms * 2 < REST_MS_MAX ? entry->ms * 2 : REST_MS_MAX;
 	entry->until_ns = deadline_in_ms(entry->ms);
 }
@@ -93,12 +96,12 @@ static int compare_ids(const void *a, const void *b)
 
 /* Under the mutex. The SKUs that so many expiries are under way of that one more would only wait with them, and take the
  * place of those that need not wait. */
-static void leave_full_skus(struct reaper *r, struct overdue_except *except)
+static void leave_full_skus(struct reaper *r, struct overdue_filter *filter)
 {
 	size_t count = 0, kept = 0;
 	for (size_t i = 0; i < r->under_way_count; i++)
 		count += r->under_way[i]->sku_count;
-	int64_t *ids = except->sku_ids = ARENA_ARRAY(&r->arena, count, int64_t);
+	int64_t *ids = filter->sku_ids = ARENA_ARRAY(&r->arena, count, int64_t);
 	count = 0;
 	for (size_t i = 0; i < r->under_way_count; i++)
 		for (size_t j = 0; j < r->under_way[i]->sku_count; j++)
@@ -112,31 +115,33 @@ static void leave_full_skus(struct reaper *r, struct overdue_except *except)
 			ids[kept++] = ids[first];
 		first = i;
 	}
-	except->sku_count = kept;
+	filter->sku_count = kept;
 }
 
 /* Those not to be asked for: resting, or still under way. Who rested for very long without being asked about is
  * forgotten. */
-static struct overdue_except left_alone(struct reaper *r, size_t *ret_under_way)
+static struct overdue_filter left_alone(struct reaper *r, size_t *ret_under_way)
 {
 	int64_t now = clock_boottime_ns();
 	size_t kept = 0;
-	struct overdue_except except = {.ids = ARENA_ARRAY(&r->arena, RESTING_MAX + UNDER_WAY_MAX, struct uuid)};
+	struct overdue_filter filter = {.after_us = r->after_us,
+	                                .after_id = r->after_id,
+	                                .ids = ARENA_ARRAY(&r->arena, RESTING_MAX + UNDER_WAY_MAX, struct uuid)};
 	pthread_mutex_lock(&r->mutex);
 	for (size_t i = 0; i < r->resting_count; i++) {
 		if (r->resting[i].until_ns + 2 * REST_MS_MAX * NS_PER_MS < now)
 			continue;
 		if (r->resting[i].until_ns > now)
-			except.ids[except.count++] = r->resting[i].id;
+			filter.ids[filter.count++] = r->resting[i].id;
 		r->resting[kept++] = r->resting[i];
 	}
 	r->resting_count = kept;
 	for (size_t i = 0; i < r->under_way_count; i++)
-		except.ids[except.count++] = r->under_way[i]->operation.target;
-	leave_full_skus(r, &except);
+		filter.ids[filter.count++] = r->under_way[i]->operation.target;
+	leave_full_skus(r, &filter);
 	*ret_under_way = r->under_way_count; /* only this thread adds to them */
 	pthread_mutex_unlock(&r->mutex);
-	return except;
+	return filter;
 }
 
 /* --- one pass ----------------------------------------------------------------------------------------------------- */
@@ -237,20 +242,28 @@ static int64_t pass(struct reaper *r)
 	int64_t deadline_ns = deadline_in_ms(ASK_MS);
 	arena_reset(&r->arena);
 	size_t count, stuck;
-	struct overdue_except except = left_alone(r, &stuck);
+	struct overdue_filter filter = left_alone(r, &stuck);
 	size_t room = UNDER_WAY_MAX - stuck < PASS_MAX ? UNDER_WAY_MAX - stuck : PASS_MAX;
 	struct reservation **due;
 	int64_t next_us;
 	if (pg_connect(r->pg, deadline_ns))
 		return POLL_MS * NS_PER_MS;
 	prune(r);
-	if (!room || reservation_overdue(r->pg, &r->arena, &except, room, deadline_ns, &due, &count, &next_us))
+	if (!room || reservation_overdue(r->pg, &r->arena, &filter, room, deadline_ns, &due, &count, &next_us))
 		return POLL_MS * NS_PER_MS;
-	bool all = true;
-	for (size_t i = 0; i < count && all; i++)
-		all = submit(r, due[i]);
+	size_t submitted = 0;
+	while (submitted < count && submit(r, due[submitted]))
+		submitted++;
+	if (submitted) {
+		r->after_us = due[submitted - 1]->expires_us;
+		r->after_id = due[submitted - 1]->id;
+	}
+	if (count < room && submitted == count) { /* the round is over */
+		r->after_us = 0;
+		r->after_id = (struct uuid){0};
+	}
 	wait_for_answers(r, stuck);
-	if (count == room && all)
+	if (count == room && submitted == count)
 		return 0;
 	return next_us < POLL_MS * 1000 ? (next_us > 0 ? next_us * 1000 : NS_PER_MS) : POLL_MS * NS_PER_MS;
 }

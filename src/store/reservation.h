@@ -28,15 +28,18 @@ void reservation_change_send(struct pg *pg, struct arena *arena, const struct re
                              size_t count);
 enum lu_error reservation_change_take(struct pg *pg, int64_t deadline_ns) LU_MUST_CHECK;
 
-/* For the reaper: due reservations (id and SKUs), earliest first, without those in `except` and those that hold one of its
- * SKUs; and when the next one is due, in microseconds from the database's now (INT64_MAX: none live). */
-struct overdue_except {
+/* For the reaper: due reservations (id and SKUs) behind `after_us` and `after_id`, earliest first, without `ids` and those
+ * that hold one of `sku_ids`; and when the next one is due, in microseconds from the database's now (INT64_MAX: none
+ * live). */
+struct overdue_filter {
+	int64_t after_us; /* 0: from the earliest */
+	struct uuid after_id;
 	struct uuid *ids;
 	size_t count;
 	int64_t *sku_ids;
 	size_t sku_count;
 };
-enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct overdue_except *except, size_t limit,
+enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct overdue_filter *filter, size_t limit,
                                   int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
                                   int64_t *ret_next_in_us) LU_MUST_CHECK;
 

@@ -110,7 +110,7 @@ enum lu_error reservation_due(struct pg *pg, struct arena *arena, struct locked_
 	return LU_OK;
 }
 
-enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct overdue_except *except, size_t limit,
+enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const struct overdue_filter *filter, size_t limit,
                                   int64_t deadline_ns, struct reservation ***ret_due, size_t *ret_count,
                                   int64_t *ret_next_in_us)
 {
@@ -119,7 +119,7 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
 		"SELECT " RESERVATION_COLUMNS
 		" FROM reservation r WHERE r.state = 1"
 		" AND r.expires_at <= (SELECT clock_timestamp()) AND r.id <> ALL($1) AND NOT r.sku_ids && $2"
-		" ORDER BY r.expires_at LIMIT $3",
+		" AND (r.expires_at, r.id) > (coalesce($4, '-infinity'), $5) ORDER BY r.expires_at, r.id LIMIT $3",
 	};
 	static const struct pg_statement next = {
 		"reservation_next_end",
@@ -128,9 +128,11 @@ enum lu_error reservation_overdue(struct pg *pg, struct arena *arena, const stru
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
-	pg_add_uuids(&p, except->ids, sizeof *except->ids, except->count);
-	pg_add_int8s(&p, except->sku_ids, sizeof *except->sku_ids, except->sku_count);
+	pg_add_uuids(&p, filter->ids, sizeof *filter->ids, filter->count);
+	pg_add_int8s(&p, filter->sku_ids, sizeof *filter->sku_ids, filter->sku_count);
 	pg_add_int8(&p, (int64_t)limit);
+	pg_add_time(&p, filter->after_us);
+	pg_add_after(&p, &filter->after_id);
 	/* The next end is asked first: what becomes due between the two statements is found by the second. */
 	PGresult *due_rows, *next_row;
 	enum lu_error error = pg_query(pg, &next, NULL, deadline_ns, &next_row);

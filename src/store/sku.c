@@ -56,12 +56,11 @@ static int by_code(const void *a, const void *b)
 	return text_compare(((const struct locked_sku *)a)->code, ((const struct locked_sku *)b)->code);
 }
 
-/* The table's constraints are gone, and somebody has written what they would have refused. */
-static enum lu_error refuse_impossible(struct pg *pg, const struct locked_sku *sku)
+enum lu_error sku_refuse_impossible(struct pg *pg, struct text code)
 {
 	char message[256];
-	snprintf(message, sizeof message, "the figures of SKU %.*s cannot be: see lastunit audit", (int)sku->code.size,
-	         sku->code.data);
+	snprintf(message, sizeof message, "the figures of SKU %.*s cannot be: see lastunit audit", (int)code.size,
+	         code.data);
 	return pg_fail(pg, PG_VIOLATION, "", message);
 }
 
@@ -91,7 +90,7 @@ enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *ar
 	PQclear(r);
 	for (size_t i = 0; i < count; i++)
 		if (!figures_possible(&skus[i].figures))
-			return refuse_impossible(pg, &skus[i]);
+			return sku_refuse_impossible(pg, skus[i].code);
 	if (count > 0)
 		qsort(skus, count, sizeof *skus, by_code);
 	for (size_t i = 1; i < count; i++)

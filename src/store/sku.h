@@ -13,6 +13,9 @@ enum sku_lock { SKU_LOCK_WAIT, SKU_LOCK_SKIP };
 void sku_lock_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count, enum sku_lock mode);
 enum lu_error sku_lock_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct locked_sku **ret_skus,
                             size_t *ret_count) LU_MUST_CHECK; /* byte order of code */
+/* The error of a row whose figures cannot be: the table's constraints are gone, and somebody has written what they would
+ * have refused. */
+enum lu_error sku_refuse_impossible(struct pg *pg, struct text code);
 /* Which of the codes exist, without locking: tells "locked by a stranger" from "unknown" after SKIP LOCKED. */
 void sku_exist_send(struct pg *pg, struct arena *arena, const struct text *codes, size_t count);
 enum lu_error sku_exist_take(struct pg *pg, int64_t deadline_ns, struct arena *arena, struct text **ret_codes,

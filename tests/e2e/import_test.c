@@ -675,6 +675,29 @@ static void exit_codes_tell_the_user_from_the_backend(void **state)
 	done(&result);
 }
 
+/* Nothing could be told to Redis of such a row, so it is found before COMMIT. */
+static void a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported(void **state)
+{
+	service_create_sku(&service, "damaged", 10);
+	const char *was = strdup(
+		ask("SELECT pg_get_constraintdef(oid) FROM pg_constraint"
+	        " WHERE conname = 'sku_figures_stay_in_range'"));
+	ask("ALTER TABLE lastunit.sku DROP CONSTRAINT sku_figures_stay_in_range");
+	ask("UPDATE lastunit.sku SET safety_stock = -1 WHERE code = 'damaged'");
+	wait_until_open();
+	struct result result = import(write_text("damaged.csv", "sku,on_hand\ndamaged,5\nwhole,5\n"), NULL, NULL);
+	assert_int_equal(result.exit_code, 1);
+	assert_non_null(strstr(result.err, "the figures of SKU damaged cannot be"));
+	done(&result);
+	assert_string_equal(
+		ask("SELECT count(*) || ' ' || sum(on_hand) FROM lastunit.sku WHERE code IN ('damaged', 'whole')"), "1 10");
+	ask("UPDATE lastunit.sku SET safety_stock = 0 WHERE code = 'damaged'");
+	char again[400];
+	snprintf(again, sizeof again, "ALTER TABLE lastunit.sku ADD CONSTRAINT sku_figures_stay_in_range %s", was);
+	ask(again);
+	free((char *)was);
+}
+
 /* A PostgreSQL that stands still takes connections and answers none: the kernel does that for it. */
 static void its_time_is_over_also_while_it_connects(void **state)
 {
@@ -932,6 +955,7 @@ int main(void)
 		SOUND(a_list_of_outcomes_that_found_no_room_is_told_of),
 		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 		SOUND(exit_codes_tell_the_user_from_the_backend),
+		SOUND(a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported),
 		SOUND(its_time_is_over_also_while_it_connects),
 		SOUND(lines_are_counted_as_an_editor_does),
 		SOUND(a_foreign_file_is_mapped_and_decoded),

@@ -53,11 +53,6 @@ static int open_house_of_long_leases(void **state)
 	return open_house_with(&house_config.lease_ms, 2000);
 }
 
-static int open_house_of_patient_requests(void **state)
-{
-	return open_house_with(&house_config.request_timeout_ms, 60000);
-}
-
 static int close_house(void **state)
 {
 	assert_audit(&h);
@@ -939,24 +934,6 @@ static void I10_a_marker_left_behind_is_healed(void **state)
 	assert_string_equal(sql(&h, "SELECT version FROM lastunit.sku"), "1");
 }
 
-static void I11_a_row_locked_by_a_stranger_delays_no_other_expiry(void **state)
-{
-	make_sku(&h, "Z", 5);
-	make_sku(&h, "A", 5);
-	hold_for(&h, "Z1", 1);
-	hold_for(&h, "A1", 2);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku WHERE code = 'Z' FOR UPDATE");
-	wait_sql(&h, "SELECT state FROM lastunit.reservation ORDER BY expires_at DESC LIMIT 1", "4");
-	assert_string_equal(sql(&h,
-	                        "SELECT ended_at - expires_at < interval '1 s' FROM lastunit.reservation"
-	                        " ORDER BY expires_at DESC LIMIT 1"),
-	                    "t");
-	tell(other, "COMMIT");
-	pg_free(other);
-}
-
 static void I11_a_hold_that_is_due_can_be_sold_but_never_committed(void **state)
 {
 	make_sku(&h, "A", 10);
@@ -987,39 +964,6 @@ static void I11_a_due_hold_frees_all_its_skus_for_a_cart_that_needs_one(void **s
 	wait_sql(&h, "SELECT string_agg(on_hand || '/' || reserved, ' ' ORDER BY code) FROM lastunit.sku", "4/0 5/0");
 }
 
-/* A stranger has a row that more due holds wait for than the reaper has places: those of other SKUs end all the same. */
-static void P6_holds_that_wait_for_a_locked_row_delay_no_others(void **state)
-{
-	enum { ROUND = 500, HOLDS = 10 * ROUND };
-	static struct attempt_at *holds[ROUND];
-	make_sku(&h, "A", HOLDS);
-	make_sku(&h, "B", 1);
-	for (int done = 0; done < HOLDS; done += ROUND) {
-		for (int i = 0; i < ROUND; i++)
-			holds[i] = begin(&h, OPERATION_RESERVE, "A1", NULL);
-		for (int i = 0; i < ROUND; i++) {
-			assert_int_equal(await(holds[i])->error, LU_OK);
-			forget(holds[i]);
-		}
-	}
-	hold_for(&h, "B1", 1);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku WHERE code = 'A' FOR UPDATE");
-	/* All are due at once, those of A first. */
-	sql(&h,
-	    "UPDATE lastunit.reservation SET expires_at = created_at + interval '1 ms'"
-	    " WHERE sku_ids = (SELECT ARRAY[id] FROM lastunit.sku WHERE code = 'A')");
-	int64_t refused = metric_get(METRIC_OPERATIONS_REFUSED);
-	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'B'", "0");
-	refused = metric_get(METRIC_OPERATIONS_REFUSED) - refused;
-	assert_int_equal(sql_int(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'"), HOLDS);
-	tell(other, "COMMIT");
-	assert_int_equal(refused, 0); /* B waited for none of A to give up its place */
-	wait_sql(&h, "SELECT reserved FROM lastunit.sku WHERE code = 'A'", "0");
-	pg_free(other);
-}
-
 /* The first look-up's SELECT stands still: a second one must send one of its own. */
 static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 {
@@ -1043,20 +987,6 @@ static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 	assert_int_equal(look_await(first).figures.on_hand, 10);
 	assert_int_equal(look_await(second).figures.on_hand, 10);
 	pg_free(other);
-}
-
-/* More refusals a minute than one page of them: their details go all the same. */
-static void details_of_many_old_refusals_are_forgotten_at_once(void **state)
-{
-	static struct house second; /* the first one's reaper has looked, and looks again in a minute */
-	sql(&h,
-	    "INSERT INTO lastunit.idempotency (principal_id, key, fingerprint, kind, status, detail, at)"
-	    " SELECT (SELECT min(id) FROM lastunit.principal), 'old-' || n, decode(repeat('00', 32), 'hex'), 1,"
-	    " 'insufficient_stock', '{}', clock_timestamp() - interval '25 hours' FROM generate_series(1, 20000) n");
-	assert_int_equal(sql_int(&h, "SELECT count(*) FROM lastunit.idempotency WHERE detail IS NOT NULL"), 20000);
-	house_open(&second, &h);
-	wait_sql(&h, "SELECT count(*) FROM lastunit.idempotency WHERE detail IS NOT NULL", "0");
-	house_close(&second);
 }
 
 /* --- more cold cells than one call of Redis takes ----------------------------------------------------------------- */
@@ -1131,8 +1061,6 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_a_fatal_error_inside_commit_is_not_a_refusal),
 	HOUSE_TEST(I4_commits_that_always_warn_stop_no_sale),
 	HOUSE_TEST(I1_a_row_that_will_not_change_fails_its_cart_only),
-	cmocka_unit_test_setup_teardown(P6_holds_that_wait_for_a_locked_row_delay_no_others, open_house_of_patient_requests,
-                                    close_house),
 	HOUSE_TEST(P6_a_sku_whose_figures_cannot_be_fails_alone),
 	HOUSE_TEST(I1_what_does_not_change_or_go_is_not_told_as_done),
 	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),
@@ -1149,7 +1077,6 @@ static const struct CMUnitTest tests[] = {
 	ONE_LOADER(I9_who_has_little_time_takes_none_from_his_neighbour),
 	ONE_LOADER(I9_who_waits_for_a_loader_is_answered_in_time),
 	ONE_LOADER(P6_a_cold_cache_is_filled_however_many_ask),
-	HOUSE_TEST(details_of_many_old_refusals_are_forgotten_at_once),
 	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
 	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
 	PATIENT_LOCKS(I13_who_joins_late_overtakes_nobody),
@@ -1159,7 +1086,6 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I4_nobody_is_told_that_nothing_was_changed_while_a_commit_hangs),
 	cmocka_unit_test_setup_teardown(I5_instances_of_different_leases_wait_for_the_longest, open_house_of_long_leases,
                                     close_house),
-	HOUSE_TEST(I11_a_row_locked_by_a_stranger_delays_no_other_expiry),
 	HOUSE_TEST(I9_a_strangers_lock_stops_only_those_who_need_its_row),
 	HOUSE_TEST(I10_a_sale_that_cannot_be_published_is_answered_after_the_epoch_closed),
 	HOUSE_TEST(I10_a_replay_removes_what_is_older_than_its_answer),

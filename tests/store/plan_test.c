@@ -88,8 +88,8 @@ static void prepare_all(struct pg *pg)
 	ok(pg, sku_page(pg, &arena, code, false, 5, SOON, &page, &count));
 	struct uuid left_alone = id;
 	int64_t left_alone_sku = 1;
-	struct overdue_except except = {&left_alone, 1, &left_alone_sku, 1};
-	ok(pg, reservation_overdue(pg, &arena, &except, 5, SOON, &reservations, &count, &next_us));
+	struct overdue_filter filter = {number, id, &left_alone, 1, &left_alone_sku, 1};
+	ok(pg, reservation_overdue(pg, &arena, &filter, 5, SOON, &reservations, &count, &next_us));
 	const struct reservation_filter filters[] = {{.reference = code, .limit = 5},
 	                                             {.limit = 5},
 	                                             {.sku = code, .state = RESERVATION_ACTIVE, .limit = 5}};

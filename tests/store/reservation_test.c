@@ -218,7 +218,7 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	struct reservation **due;
 	size_t count;
 	int64_t next_us;
-	const struct overdue_except none = {0};
+	const struct overdue_filter none = {0};
 	ok(pg, reservation_overdue(pg, &arena, &none, 10, SOON, &due, &count, &next_us));
 	assert_int_equal(count, 0);
 	assert_int_equal(next_us, INT64_MAX);
@@ -235,13 +235,25 @@ static void the_reaper_finds_what_is_overdue_and_when_to_come_back(void **state)
 	assert_text(due[0]->lines[0].sku, "A");
 	assert_true(next_us > 4000 * US_PER_S && next_us <= 5000 * US_PER_S);
 	/* Those already under way are left out; a full page means that there is more at once. */
-	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_except){.ids = &made[1]->id, .count = 1}, 1, SOON, &due,
+	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_filter){.ids = &made[1]->id, .count = 1}, 1, SOON, &due,
 	                           &count, &next_us));
 	assert_int_equal(count, 1);
 	assert_uuid(due[0]->id, made[2]->id);
 	assert_int_equal(next_us, 0);
-	/* So are those of a SKU that has enough of them. */
-	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_except){.sku_ids = &id, .sku_count = 1}, 1, SOON, &due,
+	/* The next page begins behind the last one's last, where several end in one instant too. */
+	struct overdue_filter behind = {.after_us = made[1]->expires_us, .after_id = made[1]->id};
+	ok(pg, reservation_overdue(pg, &arena, &behind, 10, SOON, &due, &count, &next_us));
+	assert_int_equal(count, 2);
+	assert_uuid(due[0]->id, made[2]->id);
+	struct reservation *twins[] = {new_reservation(&id, 1, 1, -5), new_reservation(&id, 1, 1, -5)};
+	twins[1]->expires_us = twins[0]->expires_us;
+	insert_reservations(pg, twins, 2);
+	behind = (struct overdue_filter){.after_us = twins[0]->expires_us, .after_id = twins[0]->id};
+	ok(pg, reservation_overdue(pg, &arena, &behind, 10, SOON, &due, &count, &next_us));
+	assert_int_equal(count, 1);
+	assert_uuid(due[0]->id, twins[1]->id);
+	/* Those of a SKU that has enough of them are left out. */
+	ok(pg, reservation_overdue(pg, &arena, &(struct overdue_filter){.sku_ids = &id, .sku_count = 1}, 1, SOON, &due,
 	                           &count, &next_us));
 	assert_int_equal(count, 0);
 	pg_free(pg);
