@@ -206,6 +206,7 @@ bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const 
 		bool again;
 		if (attempt(pg, deadline_ns, on_wait, &report, &again, ret_why)) {
 			*ret_report = report;
+			*ret_why = '\0'; /* of an attempt before */
 			return true;
 		}
 		if (!again || deadline_left_ms(deadline_ns) < TABLE_PAUSE_MS)

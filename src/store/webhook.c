@@ -10,6 +10,8 @@
 #include "store/advisory.h"
 #include "store/feed_internal.h"
 
+#define BLOCK_OF(id) id " / 256" /* rows of webhook_out hold the ids of one block */
+
 /* --- subscriptions ------------------------------------------------------------------------------------------------- */
 
 /* Nobody else knows the secret: who finds it there has made it, by a run whose answer was lost. A statement of its own,
@@ -40,9 +42,9 @@ enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct we
 		"WITH w AS (INSERT INTO webhook (id, url, events, skus, secret, identity, xid, sku_id, version) SELECT $1, $2,"
 		" $3::smallint, CASE WHEN cardinality($4) > 0 THEN $4 END, $5, f.identity, f.horizon, 0, 0 FROM " FEED_STATE
 		" WHERE (SELECT count(*) FROM webhook) < $6 ON CONFLICT (id) DO NOTHING RETURNING id),"
-		" o AS (INSERT INTO webhook_out (webhook_id, sku_id) SELECT $1, s.id FROM sku s WHERE s.tracked"
-		" AND s.on_hand - s.reserved - s.safety_stock <= 0 AND $3 > 1 AND (cardinality($4) = 0 OR s.code = ANY ($4))"
-		" AND EXISTS (SELECT FROM w))"
+		" o AS (INSERT INTO webhook_out (webhook_id, block, sku_ids) SELECT $1, " BLOCK_OF("s.id") ", array_agg(s.id)"
+		" FROM sku s WHERE s.tracked AND s.on_hand - s.reserved - s.safety_stock <= 0 AND $3 > 1"
+		" AND (cardinality($4) = 0 OR s.code = ANY ($4)) AND EXISTS (SELECT FROM w) GROUP BY 2)"
 		" SELECT count(*) FROM w",
 	};
 	static const struct text none;
@@ -232,7 +234,8 @@ enum lu_error webhook_outs(struct pg *pg, struct arena *arena, const struct uuid
 {
 	static const struct pg_statement statement = {
 		"webhook_outs",
-		"SELECT EXISTS (SELECT FROM webhook_out o WHERE o.webhook_id = $1 AND o.sku_id = k.id)"
+		"SELECT EXISTS (SELECT FROM webhook_out o WHERE o.webhook_id = $1 AND o.block = " BLOCK_OF("k.id")
+		" AND k.id = ANY (o.sku_ids))"
 		" FROM unnest($2) WITH ORDINALITY AS k(id, n) ORDER BY k.n",
 	};
 	struct pg_params p;
@@ -260,8 +263,14 @@ enum lu_error webhook_advance(struct pg *pg, struct arena *arena, const struct u
 		" failing_since = CASE WHEN $12 THEN NULL ELSE failing_since END,"
 		" last_error = CASE WHEN $12 THEN NULL ELSE last_error END, attempts = 0, next_attempt_at = NULL"
 		" WHERE id = $1 AND identity = $2 AND xid = $3::text::xid8 AND sku_id = $4 AND version = $5 RETURNING id),"
-		" gone AS (DELETE FROM webhook_out o WHERE o.webhook_id = (SELECT w.id FROM w) AND o.sku_id = ANY ($11))"
-		" INSERT INTO webhook_out (webhook_id, sku_id) SELECT w.id, s FROM w, unnest($10) s ON CONFLICT DO NOTHING",
+		" told AS (SELECT " BLOCK_OF("k.id") " AS block, array_agg(k.id) FILTER (WHERE k.is_out) AS outs,"
+		" array_agg(k.id) AS all_ids FROM (SELECT unnest($10), true UNION ALL SELECT unnest($11), false) k(id, is_out)"
+		" GROUP BY 1),"
+		" known AS (UPDATE webhook_out o SET sku_ids = ARRAY(SELECT unnest(o.sku_ids) EXCEPT SELECT unnest(t.all_ids)"
+		" UNION ALL SELECT unnest(t.outs)) FROM told t, w WHERE o.webhook_id = w.id AND o.block = t.block"
+		" RETURNING o.block)"
+		" INSERT INTO webhook_out (webhook_id, block, sku_ids) SELECT w.id, t.block, t.outs FROM w, told t"
+		" WHERE t.outs IS NOT NULL AND NOT EXISTS (SELECT FROM known k WHERE k.block = t.block)",
 	};
 	static const int64_t none;
 	struct pg_params p;

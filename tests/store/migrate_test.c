@@ -115,7 +115,7 @@ static void a_table_that_somebody_reads_is_not_waited_for_with_others_behind(voi
 	   pg_command(pg, "DELETE FROM lastunit.migration WHERE version = (SELECT max(version) FROM lastunit.migration)",
 	              SOON));
 	holder = connected(to);
-	ok(holder, pg_command(holder, "BEGIN; SELECT count(*) FROM lastunit.sku", SOON));
+	ok(holder, pg_command(holder, "BEGIN; SELECT count(*) FROM lastunit.reservation", SOON));
 	told[0] = '\0';
 	assert_true(migrate_run_told(pg, SOON, on_wait, &report, why));
 	assert_non_null(strstr(told, "a table is in use"));

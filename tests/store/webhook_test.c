@@ -93,6 +93,37 @@ static void who_is_out_when_it_is_made_is_noted(void **state)
 	pg_free(pg);
 }
 
+/* A million SKUs that are out must not be a million rows, or a webhook could not be made in one statement. */
+static void who_is_out_is_noted_in_few_rows(void **state)
+{
+	enum { SKUS = 1000 };
+	struct pg *pg = session();
+	int64_t ids[SKUS + 1], backs[2], new = 1000000;
+	bool *outs;
+	ask("INSERT INTO lastunit.sku (code, on_hand) SELECT 'out-' || n, 0 FROM generate_series(1, 1000) n");
+	int64_t first = ask_int("SELECT min(id) FROM lastunit.sku");
+	for (int i = 0; i < SKUS; i++)
+		ids[i] = first + i;
+	ids[SKUS] = new;
+	struct webhook webhook = made(pg, given(WEBHOOK_STOCK_BACK));
+	assert_in_range(ask_int("SELECT count(*) FROM lastunit.webhook_out"), 4, 5);
+	backs[0] = ids[0];
+	backs[1] = ids[SKUS - 1];
+	struct webhook_progress progress = {.from = webhook.position,
+	                                    .to = webhook.position,
+	                                    .outs = (int64_t[]){new, ids[1]},
+	                                    .out_count = 2,
+	                                    .backs = backs,
+	                                    .back_count = 2};
+	progress.to.version++;
+	ok(pg, webhook_advance(pg, &arena, &webhook.id, &progress, SOON));
+	ok(pg, webhook_outs(pg, &arena, &webhook.id, ids, SKUS + 1, SOON, &outs));
+	for (int i = 0; i <= SKUS; i++)
+		assert_int_equal(outs[i], i != 0 && i != SKUS - 1);
+	assert_int_equal(ask_int("SELECT sum(cardinality(sku_ids)) FROM lastunit.webhook_out"), SKUS - 1);
+	pg_free(pg);
+}
+
 static void a_place_is_moved_from_where_it_is_and_from_nowhere_else(void **state)
 {
 	struct pg *pg = session();
@@ -266,6 +297,7 @@ int main(void)
 		STORE_TEST(a_webhook_is_read_back_as_it_was_made),
 		STORE_TEST(there_are_at_most_100),
 		STORE_TEST(who_is_out_when_it_is_made_is_noted),
+		STORE_TEST(who_is_out_is_noted_in_few_rows),
 		STORE_TEST(a_place_is_moved_from_where_it_is_and_from_nowhere_else),
 		STORE_TEST(one_session_leads_until_it_ends),
 		STORE_TEST(a_leader_that_says_nothing_loses_the_lead),
