@@ -35,6 +35,7 @@ static const struct subcommand subcommands[] = {
 	{"migrate", cmd_migrate, "bring a database's schema to this version"},
 	{"key", cmd_key, "create, list, rotate and revoke API keys; settings of their principals"},
 	{"import", cmd_import, "load stock from a CSV file"},
+	{"export", cmd_export, "write the stock as a CSV file that import takes, or the ledger"},
 	{"audit", cmd_audit, "check every promise against the ledger"},
 	{"status", cmd_status, "how the service stands, and what weakens a promise"},
 	{"why", cmd_why, "what a look-up of one SKU would answer, and why"},

@@ -90,6 +90,24 @@ void buffer_add_int(struct buffer *buffer, int64_t value)
 	buffer_add(buffer, first, (size_t)(digits + sizeof digits - first));
 }
 
+void buffer_add_csv(struct buffer *buffer, struct text field)
+{
+	bool quoted = false;
+	for (size_t i = 0; i < field.size && !quoted; i++)
+		quoted = strchr(",\"\r\n", field.data[i]) != NULL;
+	if (!quoted) {
+		buffer_add_text(buffer, field);
+		return;
+	}
+	buffer_add_char(buffer, '"');
+	for (size_t i = 0; i < field.size; i++) {
+		if (field.data[i] == '"')
+			buffer_add_char(buffer, '"');
+		buffer_add_char(buffer, field.data[i]);
+	}
+	buffer_add_char(buffer, '"');
+}
+
 void buffer_add_format(struct buffer *buffer, const char *format, ...)
 {
 	va_list arguments, again;

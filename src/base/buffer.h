@@ -32,6 +32,8 @@ void buffer_add_text(struct buffer *buffer, struct text text);
 void buffer_add_string(struct buffer *buffer, const char *c_string);
 void buffer_add_char(struct buffer *buffer, char c);
 void buffer_add_int(struct buffer *buffer, int64_t value);
+/* A field of a CSV file: in quotes where it needs them (RFC 4180, 2.6 and 2.7). */
+void buffer_add_csv(struct buffer *buffer, struct text field);
 void buffer_add_format(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -69,29 +69,12 @@ static void tsv_row(struct buffer *out, const struct feed *feed, const struct sk
 	buffer_add_char(out, '\n');
 }
 
-/* RFC 4180, 2.6 and 2.7. */
-static void put_csv(struct buffer *out, struct text text)
-{
-	bool quote = memchr(text.data, ',', text.size) || memchr(text.data, '"', text.size);
-	if (!quote) {
-		buffer_add_text(out, text);
-		return;
-	}
-	buffer_add_char(out, '"');
-	for (size_t i = 0; i < text.size; i++) {
-		if (text.data[i] == '"')
-			buffer_add_char(out, '"');
-		buffer_add_char(out, text.data[i]);
-	}
-	buffer_add_char(out, '"');
-}
-
 static void csv_row(struct buffer *out, const struct feed *feed, const struct sku_page_row *row,
                     const struct principal *principal)
 {
-	put_csv(out, feed->store);
+	buffer_add_csv(out, feed->store);
 	buffer_add_char(out, ',');
-	put_csv(out, row->code);
+	buffer_add_csv(out, row->code);
 	buffer_add_char(out, ',');
 	buffer_add_string(out, availability_of(row, principal));
 	buffer_add_char(out, ',');

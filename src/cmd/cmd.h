@@ -64,6 +64,7 @@ int cmd_dev(int argc, char **argv);
 int cmd_migrate(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_import(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_status(int argc, char **argv);

@@ -97,3 +97,28 @@ enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, i
 	PQclear(r);
 	return LU_OK;
 }
+
+enum lu_error ledger_walk(struct pg *pg, struct arena *arena, int64_t sku_id, int64_t version, size_t limit,
+                          int64_t deadline_ns, struct ledger_walk_row **ret_rows, size_t *ret_count)
+{
+	static const struct pg_statement statement = {
+		"ledger_walk",
+		"SELECT (SELECT s.code FROM sku s WHERE s.id = l.sku_id), " LEDGER_COLUMNS(
+			"l") " FROM ledger l WHERE (l.sku_id, l.version) > ($1, $2) ORDER BY l.sku_id, l.version LIMIT $3",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_int8(&p, sku_id);
+	pg_add_int8(&p, version);
+	pg_add_int8(&p, (int64_t)limit);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_count = (size_t)PQntuples(r);
+	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct ledger_walk_row);
+	for (int i = 0; i < (int)*ret_count; i++)
+		(*ret_rows)[i] = (struct ledger_walk_row){pg_get_text(r, i, 0, arena), ledger_get(r, i, 1, arena)};
+	PQclear(r);
+	return LU_OK;
+}

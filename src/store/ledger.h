@@ -26,4 +26,12 @@ enum lu_error ledger_page(struct pg *pg, struct arena *arena, struct text sku, i
                           int64_t deadline_ns, struct ledger_row **ret_rows, size_t *ret_count, bool *ret_known)
 	LU_MUST_CHECK;
 
+/* The whole ledger in the order of its key: entries behind `version` of the SKU of this id, each with its SKU's code. */
+struct ledger_walk_row {
+	struct text sku;
+	struct ledger_row row;
+};
+enum lu_error ledger_walk(struct pg *pg, struct arena *arena, int64_t sku_id, int64_t version, size_t limit,
+                          int64_t deadline_ns, struct ledger_walk_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
+
 #endif

@@ -233,6 +233,29 @@ enum lu_error sku_page(struct pg *pg, struct arena *arena, struct text after, bo
 	return LU_OK;
 }
 
+enum lu_error sku_languages(struct pg *pg, struct arena *arena, int64_t after, size_t limit, int64_t deadline_ns,
+                            struct text **ret_languages, size_t *ret_count, int64_t *ret_last)
+{
+	static const struct pg_statement statement = {
+		"sku_languages",
+		"WITH page AS (SELECT t.sku_id, t.titles FROM sku_text t WHERE t.sku_id > $1 ORDER BY t.sku_id LIMIT $2)"
+		" SELECT coalesce(max(p.sku_id), 0), ARRAY(SELECT DISTINCT k COLLATE \"C\" FROM page q,"
+		" jsonb_object_keys(q.titles) k ORDER BY 1) FROM page p",
+	};
+	struct pg_params p;
+	pg_params_init(&p, arena);
+	pg_add_int8(&p, after);
+	pg_add_int8(&p, (int64_t)limit);
+	PGresult *r;
+	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
+	if (error)
+		return error;
+	*ret_last = pg_get_int(r, 0, 0);
+	*ret_count = pg_get_texts(r, 0, 1, arena, ret_languages);
+	PQclear(r);
+	return LU_OK;
+}
+
 enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, size_t limit, int64_t deadline_ns,
                          struct sku_page_row **ret_rows, size_t *ret_count)
 {

@@ -54,6 +54,10 @@ struct sku_page_row {
 enum lu_error sku_page(struct pg *pg, struct arena *arena, struct text after, bool only_this, size_t limit,
                        int64_t deadline_ns, struct sku_page_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
 
+/* The languages of the titles of `limit` SKUs behind this id, byte order, and the last id; 0: there was none. */
+enum lu_error sku_languages(struct pg *pg, struct arena *arena, int64_t after, size_t limit, int64_t deadline_ns,
+                            struct text **ret_languages, size_t *ret_count, int64_t *ret_last) LU_MUST_CHECK;
+
 /* A run of `limit` rows in id order from a random place (without titles and names), for the scrub. */
 enum lu_error sku_sample(struct pg *pg, struct arena *arena, uint64_t random, size_t limit, int64_t deadline_ns,
                          struct sku_page_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;

@@ -101,6 +101,10 @@ static void prepare_all(struct pg *pg)
 	struct order *found;
 	ok(pg, order_read(pg, &arena, number, code, SOON, &found));
 	ok(pg, ledger_page(pg, &arena, code, 0, 5, SOON, &ledger, &count, &known));
+	struct ledger_walk_row *walked;
+	ok(pg, ledger_walk(pg, &arena, number, number, 5, SOON, &walked, &count));
+	struct text *languages;
+	ok(pg, sku_languages(pg, &arena, number, 5, SOON, &languages, &count, &next_us));
 	ok(pg, idempotency_prune(pg, 5, SOON, &count));
 	const struct feed_position behind = {.xid = number};
 	struct feed_state state;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/text.h"
 
 static void assert_holds(const struct buffer *buffer, const char *expected)
 {
@@ -29,6 +30,22 @@ static void bytes_of_every_kind_follow_each_other(void **state)
 	buffer_add_format(&buffer, "<%d|%s>", 7, "x");
 	assert_holds(&buffer, "abcdefg-12<7|x>");
 	buffer_done(&buffer);
+}
+
+static void a_field_of_csv_is_quoted_where_it_must_be(void **state)
+{
+	static const char *const fields[][2] = {{"", ""},
+	                                        {"red mug; 350 ml", "red mug; 350 ml"},
+	                                        {"a,b", "\"a,b\""},
+	                                        {"6\" nail", "\"6\"\" nail\""},
+	                                        {"two\nlines", "\"two\nlines\""},
+	                                        {"two\rlines", "\"two\rlines\""}};
+	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+		struct buffer buffer = {0};
+		buffer_add_csv(&buffer, text_of(fields[i][0]));
+		assert_holds(&buffer, fields[i][1]);
+		buffer_done(&buffer);
+	}
 }
 
 static void nothing_may_be_added_to_an_empty_buffer(void **state)
@@ -124,6 +141,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_of_every_kind_follow_each_other),
+		cmocka_unit_test(a_field_of_csv_is_quoted_where_it_must_be),
 		cmocka_unit_test(nothing_may_be_added_to_an_empty_buffer),
 		cmocka_unit_test(it_grows_and_keeps_every_byte),
 		cmocka_unit_test(clear_keeps_the_room_and_done_gives_it_back),
