@@ -74,7 +74,7 @@ static void keep_nearest(struct why *why, const PGresult *r, struct arena *scrat
 	const char *word = lowered(scratch, why->sku);
 	for (size_t i = 0; i < count; i++) {
 		found[i].sku = pg_get_text(r, (int)i, 0, scratch);
-		found[i].edits = pg_get_bool(r, (int)i, 1) ? 0 : text_distance(word, lowered(scratch, found[i].sku));
+		found[i].edits = pg_get_bool(r, (int)i, 1) ? 0 : text_distance(lowered(scratch, found[i].sku), word);
 	}
 	if (count)
 		qsort(found, count, sizeof *found, by_edits);
