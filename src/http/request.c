@@ -3,10 +3,10 @@
  * Happy path: request_dispatch() finds the route, checks the key, decodes parameters and query, calls the handler;
  * request_reply() writes head and body in one run behind what the connection is about to send, frees everything of
  * the request, and tells the connection.
- * Failure modes: no route, wrong method, no key, bad escapes, a packed body: answered here as problems, the
- * connection stays. A key that cannot be judged, because the keys were last read too long ago: the request waits for
- * the next reading, for half of its time at most. A client that left: the answer is dropped. A second reply to one
- * request is a bug (CHECK).
+ * Failure modes: no route, wrong method, no key, bad escapes, a packed body, a condition on a write: answered here as
+ * problems, the connection stays. A key that cannot be judged, because the keys were last read too long ago: the request
+ * waits for the next reading, for half of its time at most. A client that left: the answer is dropped. A second reply to
+ * one request is a bug (CHECK).
  */
 #include "http/request.h"
 
@@ -89,7 +89,18 @@ bool request_wait_for_keys(struct request *request)
 	return true;
 }
 
-/* The key, then the handler. */
+/* No state that a write changes has a tag, so its condition is never met (RFC 9110, 13.1.1 and 13.1.2). If it were passed
+ * over, who relies on it would overwrite what another has written meanwhile. */
+static bool is_conditional_write(const struct request *request)
+{
+	struct text value;
+	if (request->head.method == HTTP_METHOD_GET || request->head.method == HTTP_METHOD_HEAD)
+		return false;
+	return request_header(request, "If-Match", &value) ||
+	       (request_header(request, "If-None-Match", &value) && text_equal(value, TEXT("*")));
+}
+
+/* The key, the conditions, then the handler. */
 void request_admit(struct request *request)
 {
 	const struct route *route = request->route;
@@ -97,6 +108,8 @@ void request_admit(struct request *request)
 	enum lu_error error = route->scopes ? auth_check(request, route->scopes, &why) : LU_OK;
 	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
 		return;
+	if (!error && is_conditional_write(request))
+		error = LU_PRECONDITION_FAILED;
 	if (error)
 		problem_reply(request, error, text_of(why));
 	else

@@ -265,6 +265,29 @@ static void b62_a_write_takes_no_parameters(void **state)
 	nothing_happened("B62-Q");
 }
 
+/* Who says If-Match means to lose nobody's change. There is no tag that it could be of, and a write that passes over it
+ * overwrites. */
+static void a_write_under_a_condition_is_not_done(void **state)
+{
+	static const char *const conditions[] = {"If-Match: \"1.10.0\"\r\n", "if-match: *\r\n", "If-None-Match: *\r\n"};
+	ten_units("IF-MATCH");
+	for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+		char headers[100];
+		snprintf(headers, sizeof headers, "Idempotency-Key: if-match\r\n%s", conditions[i]);
+		shop_expect(shop.key_admin, "PUT", "/v1/skus/IF-MATCH", conditions[i], "{\"safety_stock\":1}", 412);
+		shop_expect_problem("precondition_failed", "change_from");
+		shop_expect(shop.key_admin, "POST", "/v1/checkouts", headers, shop_cart("IF-MATCH=1"), 412);
+		shop_expect(shop.key_admin, "PUT", "/v1/orders/IF-MATCH", conditions[i], "{\"version\":1,\"lines\":[]}", 412);
+		shop_expect(shop.key_admin, "DELETE", "/v1/webhooks/01900000-0000-7000-8000-000000000000", conditions[i], NULL,
+		            412);
+		shop_expect(NULL, "POST", "/v1/checkouts", headers, shop_cart("IF-MATCH=1"), 401);
+	}
+	nothing_happened("IF-MATCH");
+	/* A tag of one's own cache forbids nothing. */
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/IF-MATCH", "If-None-Match: \"1.10.0\"\r\n", "{\"titles\":{}}", 200);
+	shop_expect(shop.key_admin, "GET", "/v1/availability/IF-MATCH", "If-Match: \"1.10.0\"\r\n", NULL, 200);
+}
+
 static void b63_a_nul_never_cuts_a_string(void **state)
 {
 	ten_units("B63");
@@ -499,6 +522,7 @@ int main(void)
 		cmocka_unit_test_teardown(b60_what_is_no_whole_number_is_no_quantity, shop_audit),
 		cmocka_unit_test_teardown(b62_json_that_reads_two_ways_is_not_read, shop_audit),
 		cmocka_unit_test_teardown(b62_a_write_takes_no_parameters, shop_audit),
+		cmocka_unit_test_teardown(a_write_under_a_condition_is_not_done, shop_audit),
 		cmocka_unit_test_teardown(b62_an_address_that_reads_two_ways_is_not_read, shop_audit),
 		cmocka_unit_test_teardown(b63_a_nul_never_cuts_a_string, shop_audit),
 		cmocka_unit_test_teardown(b64_a_nul_in_an_address_opens_nothing, shop_audit),
