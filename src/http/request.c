@@ -378,12 +378,18 @@ void request_write_head(struct request *request, struct buffer *out, int status,
 		buffer_add_int(out, size);
 		buffer_add_text(out, TEXT("\r\n"));
 	}
+	/* Some statuses may be kept by whoever stands in between though nothing says so (RFC 9110, 15.1), 404 and 410 among
+	 * them: a new SKU would be unknown for a while, and an answer older than a write that was answered. */
+	bool may_be_kept = request->head.method == HTTP_METHOD_GET || request->head.method == HTTP_METHOD_HEAD;
 	for (const struct answer_field *field = request->fields; field; field = field->next) {
+		may_be_kept = may_be_kept && strcmp(field->name, "Cache-Control") != 0;
 		buffer_add_string(out, field->name);
 		buffer_add_text(out, TEXT(": "));
 		buffer_add_text(out, field->value);
 		buffer_add_text(out, TEXT("\r\n"));
 	}
+	if (may_be_kept)
+		buffer_add_text(out, TEXT("Cache-Control: no-store\r\n"));
 	if (connection->close_after)
 		buffer_add_text(out, TEXT("Connection: close\r\n\r\n"));
 	else if (connection->say_keep_alive)

@@ -58,7 +58,8 @@ struct text request_query_check(const struct request *request, const char *const
  * too long; it replies. */
 bool request_wait_for_keys(struct request *request) LU_MUST_CHECK;
 
-/* Answer headers beside Content-Type, Content-Length, Date and Connection; value checked for CR and LF. Before reply. */
+/* Answer headers beside Content-Type, Content-Length, Date and Connection; value checked for CR and LF. Before reply. An
+ * answer to GET or HEAD without a Cache-Control of its handler's says `no-store`. */
 void request_add_header(struct request *request, const char *name, struct text value);
 /* Status, type and body (copied). HEAD sends no body; 304 and 204 neither. */
 void request_reply(struct request *request, int status, const char *content_type, struct text body);

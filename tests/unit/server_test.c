@@ -185,6 +185,7 @@ static void handle_fields(struct request *request)
 	request_header(request, "x-test", &value);
 	request_add_header(request, "X-Good", value);
 	request_add_header(request, "X-Bad", TEXT("a\r\nX-Evil: yes"));
+	request_add_header(request, "Cache-Control", TEXT("max-age=1"));
 	request_reply(request, 200, "text/plain", value);
 }
 
@@ -588,6 +589,23 @@ static void other_paths_and_methods_are_told_so(void **state)
 	assert_true(answer.close);
 	assert_call(&client, "PATCH", "/nowhere", NULL, NULL, 404, &answer);
 	assert_true(answer.close);
+	http_answer_done(&answer);
+	http_client_done(&client);
+}
+
+/* A 404 may be kept by a cache in between if nobody says otherwise, and then a new SKU is unknown for a while. */
+static void what_says_nothing_of_caches_is_kept_by_none(void **state)
+{
+	struct http_client client = client_of(state);
+	struct http_answer answer = {0};
+	assert_call(&client, "GET", "/nowhere", NULL, NULL, 404, &answer);
+	assert_string_equal(http_answer_field(&answer, "Cache-Control"), "no-store");
+	assert_call(&client, "HEAD", "/hello", NULL, NULL, 200, &answer);
+	assert_string_equal(http_answer_field(&answer, "Cache-Control"), "no-store");
+	assert_call(&client, "GET", "/fields", NULL, NULL, 200, &answer);
+	assert_string_equal(http_answer_field(&answer, "Cache-Control"), "max-age=1");
+	assert_call(&client, "PUT", "/echo", NULL, "x", 200, &answer);
+	assert_null(http_answer_field(&answer, "Cache-Control"));
 	http_answer_done(&answer);
 	http_client_done(&client);
 }
@@ -1463,6 +1481,7 @@ int main(void)
 		TEST(json_is_asked_for_by_its_type_and_read_whole),
 		TEST(problems_carry_what_their_status_asks_for),
 		TEST(other_paths_and_methods_are_told_so),
+		TEST(what_says_nothing_of_caches_is_kept_by_none),
 		TEST(a_route_with_scopes_wants_a_key_that_has_them_all),
 		TEST(a_revoked_key_is_forgotten_by_connections_that_used_it),
 		TEST(a_keyring_that_is_not_fresh_opens_only_what_is_read),
