@@ -51,7 +51,6 @@ static bool origin_is_listed(struct request *request, const char *origins)
 				return true;
 			request_add_header(request, "Access-Control-Allow-Origin", arena_text(request_arena(request), origin));
 			request_add_header(request, "Access-Control-Expose-Headers", TEXT("ETag, Cache-Status, Retry-After"));
-			request_add_header(request, "Vary", TEXT("Origin"));
 			return true;
 		}
 		at += size + (at[size] == ' ');
@@ -72,6 +71,9 @@ static enum lu_error find_key(struct request *request, struct text key, bool *re
 		*ret_why = "A publishable key (lu_pub_...) may only ask what is left; this call wants a secret one.";
 		return LU_FORBIDDEN;
 	}
+	/* Of every answer, be it to nobody's page: a cache must not show it to a page (Fetch, "CORS and HTTP caches"). */
+	if (*entry.origins && !request->stream)
+		request_add_header(request, "Vary", TEXT("Origin"));
 	if (*entry.origins && !origin_is_listed(request, entry.origins)) {
 		*ret_why = "This publishable key is not for pages of this origin.";
 		return LU_FORBIDDEN;

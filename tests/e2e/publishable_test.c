@@ -42,6 +42,19 @@ static void a_page_of_ours_may_read(void **state)
 	ask(NULL, shop_text("/v1/availability/PUB?key=%s&key=lu_pub_other", key), NULL, 400);
 }
 
+/* A cache in between must not give a page what it kept of an answer to a feed's reader, which no page may read. */
+static void every_answer_depends_on_who_asks(void **state)
+{
+	ask(NULL, shop_text("/feeds/google.tsv?key=%s", key), NULL, 200);
+	assert_string_equal(answer_header(&shop_answer, "Vary"), "Origin");
+	ask(key, "/v1/availability/PUB", "https://evil.example", 403);
+	assert_string_equal(answer_header(&shop_answer, "Vary"), "Origin");
+	ask(key, "/v1/availability/PUB", "https://shop.example", 200);
+	assert_string_equal(answer_header(&shop_answer, "Vary"), "Origin");
+	ask(shop.key_web, "/v1/availability/PUB", NULL, 200);
+	assert_string_equal(answer_header(&shop_answer, "Vary"), "");
+}
+
 static void a_page_of_another_shop_may_not(void **state)
 {
 	static const char *const others[] = {"https://evil.example",
@@ -126,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_page_of_ours_may_read),
+		cmocka_unit_test(every_answer_depends_on_who_asks),
 		cmocka_unit_test(a_page_of_another_shop_may_not),
 		cmocka_unit_test(it_sells_nothing),
 		cmocka_unit_test(it_tells_what_is_left_and_nothing_else),
