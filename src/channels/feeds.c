@@ -36,6 +36,7 @@ struct feed {
 	const struct format *format;
 	struct text store;
 	struct feed_state state;
+	struct text etag;    /* size 0: none */
 	struct arena page;   /* of the rows being written */
 	int64_t until_ns;    /* BOOTTIME; the whole */
 	struct buffer after; /* the last code of the page before; one made past the triggers may be of any length */
@@ -113,6 +114,14 @@ static enum lu_error read_page(struct query *query, struct pg *pg)
 	                &feed->count);
 }
 
+/* Not before it is whole: a 503 with this tag would make the next fetch a 304 of what was never had. */
+static void add_headers(struct feed *feed)
+{
+	if (feed->etag.size)
+		request_add_header(feed->ask.request, "ETag", feed->etag);
+	request_add_header(feed->ask.request, "Cache-Control", TEXT("no-cache"));
+}
+
 static void on_page(struct ask *ask);
 
 /* A million rows take longer than a request may: each page has a time of its own, and the whole another. */
@@ -135,6 +144,7 @@ static void on_page(struct ask *ask)
 		const char *content_type = feed->format->content_type;
 		struct buffer body = feed->body;
 		feed->body = (struct buffer){0};
+		add_headers(feed);
 		feed_done(feed);
 		request_reply(request, 200, content_type, buffer_text(&body));
 		buffer_done(&body);
@@ -170,12 +180,11 @@ static struct text etag_of(const struct feed *feed)
 static void on_looked(struct ask *ask)
 {
 	struct feed *feed = (struct feed *)ask;
-	struct text etag = etag_of(feed);
 	if (feed->state.settled)
-		request_add_header(ask->request, "ETag", etag);
-	request_add_header(ask->request, "Cache-Control", TEXT("no-cache"));
-	if (feed->state.settled && request_knows_tag(ask->request, etag)) {
+		feed->etag = etag_of(feed);
+	if (feed->etag.size && request_knows_tag(ask->request, feed->etag)) {
 		const char *content_type = feed->format->content_type;
+		add_headers(feed);
 		feed_done(feed);
 		request_reply(ask->request, 304, content_type, (struct text){0});
 		return;

@@ -1,5 +1,5 @@
 /* The feeds that marketplaces fetch: whole, true for who asks, and free when nothing moved. */
-#include "lib/shop.h"
+#include "lib/detour.h"
 
 static char body[1 << 20];
 
@@ -102,6 +102,24 @@ static void a_strangers_transaction_hides_no_sale(void **state)
 }
 
 /* What a feed holds lies beside its request's headers, wherever these end (for the sanitizers to see). */
+/* Whoever keeps the tag of whatever he is answered (curl --etag-save) would be told 304 of a feed that he never had. */
+static void a_feed_that_fails_has_no_tag(void **state)
+{
+	struct detour detour;
+	detour_open(&detour);
+	struct answer answer = service_call(&detour.service, shop.key_marketplace, "GET", "/feeds/google.tsv", NULL, NULL);
+	assert_int_equal(answer.status, 200);
+	assert_string_not_equal(answer_header(&answer, "ETag"), "");
+	answer_done(&answer);
+	proxy_when(&detour.postgres, PROXY_TO_SERVER, "sku_page", PROXY_HOLD);
+	answer = service_call(&detour.service, shop.key_marketplace, "GET", "/feeds/google.tsv", NULL, NULL);
+	assert_int_equal(answer.status, 503);
+	assert_string_equal(answer_header(&answer, "ETag"), "");
+	answer_done(&answer);
+	proxy_release(&detour.postgres);
+	detour_close(&detour);
+}
+
 static void headers_of_any_size_may_come_with_it(void **state)
 {
 	static char pad[9000];
@@ -121,13 +139,10 @@ static void a_feed_wants_a_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_sku_has_its_line),
-		cmocka_unit_test(a_buffer_is_not_offered),
-		cmocka_unit_test(nothing_moved_is_a_304),
-		cmocka_unit_test(a_strangers_transaction_hides_no_sale),
-		cmocka_unit_test(headers_of_any_size_may_come_with_it),
-		cmocka_unit_test(a_feed_wants_a_key),
-		cmocka_unit_test(a_code_longer_than_any_is_fed_like_others),
+		cmocka_unit_test(every_sku_has_its_line),       cmocka_unit_test(a_buffer_is_not_offered),
+		cmocka_unit_test(nothing_moved_is_a_304),       cmocka_unit_test(a_strangers_transaction_hides_no_sale),
+		cmocka_unit_test(a_feed_that_fails_has_no_tag), cmocka_unit_test(headers_of_any_size_may_come_with_it),
+		cmocka_unit_test(a_feed_wants_a_key),           cmocka_unit_test(a_code_longer_than_any_is_fed_like_others),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
