@@ -57,10 +57,10 @@ static void add_policy(struct request *request)
 	request_add_header(request, "Referrer-Policy", TEXT("no-referrer"));
 }
 
-void page_send_not_found(struct request *request, const char *type, struct text body)
+void page_send_failed(struct request *request, int status, const char *type, struct text body)
 {
 	add_policy(request);
-	request_reply(request, 404, type, body);
+	request_reply(request, status, type, body);
 }
 
 void page_send(struct request *request, const char *type, struct text body)

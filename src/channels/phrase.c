@@ -31,6 +31,50 @@ enum language language_of_tag(struct text tag)
 	return russian ? LANGUAGE_RUSSIAN : LANGUAGE_ENGLISH;
 }
 
+/* "ru", or "ru-RU;q=0.9": how much it is wanted, in thousandths. */
+static int weight_of(struct text range)
+{
+	const char *q = memmem(range.data, range.size, "q=", 2);
+	size_t left = q ? (size_t)(range.data + range.size - q) - 2 : 0;
+	int weight = 1000;
+	if (!q || !left || q[2] != '0')
+		return weight;
+	weight = 0;
+	for (size_t i = 2, unit = 100; i < left && i < 5 && q[2 + i] >= '0' && q[2 + i] <= '9'; i++, unit /= 10)
+		weight += (q[2 + i] - '0') * (int)unit;
+	return weight;
+}
+
+static bool is_english(struct text tag)
+{
+	return tag.size >= 2 && strncasecmp(tag.data, "en", 2) == 0 &&
+	       (tag.size == 2 || tag.data[2] == '-' || tag.data[2] == '_');
+}
+
+enum language language_accepted(struct text list)
+{
+	enum language best = LANGUAGE_ENGLISH;
+	int best_weight = 0;
+	while (list.size) {
+		const char *comma = memchr(list.data, ',', list.size);
+		struct text range = {list.data, comma ? (size_t)(comma - list.data) : list.size};
+		list = comma ? (struct text){comma + 1, list.size - range.size - 1} : (struct text){0};
+		while (range.size && (*range.data == ' ' || *range.data == '\t'))
+			range = (struct text){range.data + 1, range.size - 1};
+		size_t size = 0;
+		while (size < range.size && !strchr("; \t", range.data[size]))
+			size++;
+		struct text tag = {range.data, size};
+		enum language language = language_of_tag(tag);
+		int weight = weight_of(range);
+		if (weight > best_weight && (language != LANGUAGE_ENGLISH || is_english(tag))) {
+			best = language;
+			best_weight = weight;
+		}
+	}
+	return best;
+}
+
 enum language language_of_words(struct text said, enum language otherwise)
 {
 	for (size_t i = 0; i < said.size; i++) {

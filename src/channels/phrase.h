@@ -14,6 +14,8 @@ enum language { LANGUAGE_ENGLISH, LANGUAGE_RUSSIAN, LANGUAGE_COUNT };
 
 /* "ru", "ru-RU", "RU_ru" …; anything else is English (BCP 47: the part before the first - or _). */
 enum language language_of_tag(struct text tag);
+/* Of an Accept-Language (RFC 9110, 12.5.4): the one that is spoken here and wanted most; English, if it is none of them. */
+enum language language_accepted(struct text list);
 /* By the letters of what somebody said: the first letter that is Cyrillic or Latin decides; none: `otherwise`. */
 enum language language_of_words(struct text said, enum language otherwise);
 

@@ -3,8 +3,9 @@
  *
  * Happy path: the product from the primary, rendered with its figures as of now, and as JSON-LD for search engines; with
  * --shop-key the page goes on from there by itself, over /v1/events. The ETag is that of its bytes.
- * Failure modes: an unknown SKU is a page, too, with 404, for its reader is a shopper; PostgreSQL away is 503; a shop
- * key that was revoked makes the page a plain one.
+ * Failure modes: its reader is a shopper, so what fails is a page, too: an unknown SKU, or what can be none, with 404;
+ * PostgreSQL away with 503. A shop key that was revoked makes the page a plain one. A query is passed over: whoever sends a
+ * link about (a newsletter, a social network) adds parameters of his own to it.
  */
 #include <string.h>
 
@@ -16,7 +17,6 @@
 #include "channels/phrase.h"
 #include "channels/turn.h"
 #include "http/auth.h"
-#include "http/problem.h"
 
 struct shop_page {
 	struct turn turn; /* first */
@@ -29,13 +29,14 @@ struct shop_page {
 
 /* What the page says of each state, {n} what is left; the script finds the same words in the page. */
 static const struct words {
-	const char *tag, *some, *last, *none, *held, *always, *embed, *unknown;
+	const char *tag, *some, *last, *none, *held, *always, *embed, *unknown, *later;
 } words[LANGUAGE_COUNT] = {
 	[LANGUAGE_ENGLISH] = {"en", "{n} in stock", "The last one", "Sold out", "Held by another buyer just now",
-                          "In stock", "This number on your own page", "There is no such product."},
+                          "In stock", "This number on your own page", "There is no such product.",
+                          "What is left cannot be said just now. Please try again in a moment."},
 	[LANGUAGE_RUSSIAN] = {"ru", "В наличии: {n}", "Последняя штука", "Нет в наличии",
                           "Сейчас отложено другим покупателем", "В наличии", "Это число на вашей странице",
-                          "Такого товара нет."},
+                          "Такого товара нет.", "Сейчас нельзя сказать, что осталось. Попробуйте ещё раз чуть позже."},
 };
 
 /* --- escapes ------------------------------------------------------------------------------------------------------ */
@@ -169,9 +170,9 @@ static void put_head(struct buffer *out, enum language language, struct text tit
 		"<link rel=\"icon\" href=\"/page/icon.svg\">\n<link rel=\"stylesheet\" href=\"/page/shop.css\">\n");
 }
 
-static void render_unknown(struct buffer *out, const struct shop_page *page)
+/* A page that has nothing else to say. */
+static void render_sentence(struct buffer *out, const struct shop_page *page, const char *sentence)
 {
-	const char *sentence = words[page->language].unknown;
 	put_head(out, page->language, text_of(sentence));
 	buffer_add_format(out, "</head>\n<body>\n<main>\n<h1>%s</h1>\n<p class=\"code\">", sentence);
 	markup_add(out, page->sku);
@@ -201,21 +202,27 @@ static void render(struct buffer *out, const struct shop_page *page)
 
 /* --- the route ---------------------------------------------------------------------------------------------------- */
 
+static void reply_failed(struct shop_page *page, enum lu_error error)
+{
+	struct request *request = page->turn.request;
+	const struct words *w = &words[page->language];
+	struct buffer *out = loop_out(loop_of(request));
+	int status = lu_error_status(error);
+	if (status == 503)
+		request_add_header(request, "Retry-After", TEXT("1"));
+	render_sentence(out, page, status == 404 ? w->unknown : w->later);
+	page_send_failed(request, status, "text/html; charset=utf-8", buffer_text(out));
+}
+
 static void on_found(struct turn *turn)
 {
 	struct shop_page *page = (struct shop_page *)turn;
 	struct request *request = turn->request;
-	if (turn->error) {
-		problem_reply(request, turn->error, (struct text){0});
+	if (turn->error || !turn->product_count) {
+		reply_failed(page, turn->error ? turn->error : LU_UNKNOWN_SKU);
 		return;
 	}
 	struct buffer *out = loop_out(loop_of(request));
-	request_add_header(request, "Vary", TEXT("Accept-Language, Host"));
-	if (!turn->product_count) {
-		render_unknown(out, page);
-		page_send_not_found(request, "text/html; charset=utf-8", buffer_text(out));
-		return;
-	}
 	page->title = phrase_title(turn->arena, page->language, turn->products[0].titles_json, turn->products[0].code);
 	render(out, page);
 	page_send(request, "text/html; charset=utf-8", buffer_text(out));
@@ -224,17 +231,20 @@ static void on_found(struct turn *turn)
 void shop_page_get(struct request *request)
 {
 	const char *key = loop_of(request)->config->shop_key, *why;
-	struct text sku, accepted;
-	if (!take_query_names(request, (const char *const[]){NULL}) || !take_path_sku(request, &sku))
-		return;
+	struct text accepted;
 	struct shop_page *page = ARENA_NEW(request_arena(request), struct shop_page);
 	turn_init(&page->turn, request);
-	page->sku = sku;
+	page->sku = request_param(request, 0);
 	page->address = origin_address(request);
-	page->language = request_header(request, "Accept-Language", &accepted) ? language_of_tag(accepted)
+	page->language = request_header(request, "Accept-Language", &accepted) ? language_accepted(accepted)
 	                                                                       : LANGUAGE_ENGLISH;
+	request_add_header(request, "Vary", TEXT("Accept-Language, Host"));
+	if (text_check_sku(page->sku)) {
+		reply_failed(page, LU_UNKNOWN_SKU);
+		return;
+	}
 	page->live = *key && !auth_as(request, text_of(key), SCOPE_READ, &why);
 	if (page->live)
 		page->principal = *request_principal(request);
-	turn_find_code(&page->turn, sku, on_found);
+	turn_find_code(&page->turn, page->sku, on_found);
 }

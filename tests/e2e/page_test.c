@@ -307,7 +307,40 @@ static void a_products_page_says_what_is_left(void **state)
 	get("/shop/PAGE-NOWHERE", "Accept-Language: ru\r\n", 404);
 	expect_says("<html lang=\"ru\">");
 	expect_says("<h1>Такого товара нет.</h1>");
-	get("/shop/PAGE%2F%3C1%3E?x=1", NULL, 422);
+}
+
+/* Who sends a link about adds to it: utm_source, fbclid. And what its reader has mistyped is no JSON to him. */
+static void a_products_page_opens_by_whatever_link_was_sent_about(void **state)
+{
+	service_create_sku(&shop, "PAGE-LINK", 2);
+	get("/shop/PAGE-LINK?utm_source=mail&utm_source=mail&fbclid=IwAR0%26", NULL, 200);
+	expect_says(">2 in stock</p>");
+	get("/shop/PAGE-LINK%20", NULL, 404);
+	expect_header("Content-Type", "text/html");
+	expect_says("<h1>There is no such product.</h1>");
+}
+
+static void a_products_page_says_it_when_nobody_knows_what_is_left(void **state)
+{
+	struct service other;
+	service_create_sku(&shop, "PAGE-LATER", 2);
+	service_beside(&other, &shop, NULL, NULL, (const char *const[]){"--request-timeout-ms", "500", NULL});
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN; LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+	answer_done(&shop_answer);
+	shop_answer = service_call(&other, NULL, "GET", "/shop/PAGE-LATER", "Accept-Language: ru\r\n", NULL);
+	assert_int_equal(shop_answer.status, 503);
+	assert_string_equal(answer_header(&shop_answer, "Retry-After"), "1");
+	expect_header("Content-Type", "text/html");
+	expect_header("Content-Security-Policy", "script-src 'self'");
+	expect_header("Cache-Control", "no-cache");
+	assert_string_equal(answer_header(&shop_answer, "ETag"), "");
+	expect_says("<html lang=\"ru\">");
+	expect_says("<h1>Сейчас нельзя сказать, что осталось. Попробуйте ещё раз чуть позже.</h1>");
+	expect_says("<p class=\"code\">PAGE-LATER</p>");
+	stranger_say(stranger, "ROLLBACK");
+	stranger_free(stranger);
+	assert_int_equal(service_stop(&other), 0);
 }
 
 static void a_title_ends_no_script(void **state)
@@ -350,6 +383,8 @@ int main(void)
 		cmocka_unit_test(an_answer_says_where_its_time_went),
 		cmocka_unit_test(a_channels_answer_says_it_too),
 		cmocka_unit_test(a_products_page_says_what_is_left),
+		cmocka_unit_test(a_products_page_opens_by_whatever_link_was_sent_about),
+		cmocka_unit_test(a_products_page_says_it_when_nobody_knows_what_is_left),
 		cmocka_unit_test(a_title_ends_no_script),
 		cmocka_unit_test(a_page_without_a_key_is_a_plain_one),
 	};

@@ -89,6 +89,19 @@ static void a_language_is_known_by_its_tag_or_its_letters(void **state)
 	assert_int_equal(language_of_words(TEXT("42?"), LANGUAGE_RUSSIAN), LANGUAGE_RUSSIAN);
 }
 
+/* A browser lists all that its reader knows: the first need not be one of ours. */
+static void of_the_languages_accepted_the_best_known_counts(void **state)
+{
+	assert_int_equal(language_accepted(TEXT("ru-RU,ru;q=0.9")), LANGUAGE_RUSSIAN);
+	assert_int_equal(language_accepted(TEXT("uk-UA,uk;q=0.9,ru;q=0.8,en-US;q=0.7")), LANGUAGE_RUSSIAN);
+	assert_int_equal(language_accepted(TEXT("en;q=0.5, ru;q=0.75")), LANGUAGE_RUSSIAN);
+	assert_int_equal(language_accepted(TEXT("en, ru;q=0.999")), LANGUAGE_ENGLISH);
+	assert_int_equal(language_accepted(TEXT("de,en;q=0.3,ru;q=0")), LANGUAGE_ENGLISH);
+	assert_int_equal(language_accepted(TEXT("en;q=0.05,ru;q=0.1")), LANGUAGE_RUSSIAN);
+	assert_int_equal(language_accepted(TEXT("de, enm, rup;q=")), LANGUAGE_ENGLISH);
+	assert_int_equal(language_accepted(TEXT("")), LANGUAGE_ENGLISH);
+}
+
 static void a_title_is_the_best_there_is(void **state)
 {
 	struct text both = TEXT("{\"en\":\"Mug\",\"ru\":\"Кружка\"}"), german = TEXT("{\"de\":\"Becher\"}");
@@ -123,6 +136,7 @@ int main(void)
 		cmocka_unit_test(no_phrase_shows_its_braces),
 		cmocka_unit_test(a_time_is_that_of_the_place),
 		cmocka_unit_test(a_language_is_known_by_its_tag_or_its_letters),
+		cmocka_unit_test(of_the_languages_accepted_the_best_known_counts),
 		cmocka_unit_test(a_title_is_the_best_there_is),
 		cmocka_unit_test(held_by_another_is_not_sold_out),
 	};
