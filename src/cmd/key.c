@@ -31,7 +31,8 @@ static const struct manual manual = {
 		"         with --json the times to the millisecond\n"
 		"rotate   makes a new key with the channel and scopes of the principal's newest, and names the old ones; with\n"
 		"         --grace it waits so long and then revokes them\n"
-		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed\n"
+		"revoke   ends a key, named as `list` shows it, by its first 11 characters, or whole; it is never printed. Where\n"
+		"         two are listed alike neither is ended: --principal tells them apart, or the whole key\n"
 		"set      changes settings of a principal: what it neither sees nor sells, and how much it may hold\n"
 		"show     shows them, of one principal or of all\n\n"
 		"A caller is a chat, a phone, a skill's user, or whom a site names by `caller` when it holds; agents over MCP are\n"
@@ -231,10 +232,8 @@ static int revoke_old(struct key_command *command, const struct key_row *rows, s
 {
 	clock_sleep_until(deadline_in_ms(command->grace_s * 1000));
 	for (size_t i = 0; i < count; i++) {
-		size_t revoked;
-		enum lu_error error = rows[i].revoked_us
-		                          ? LU_OK
-		                          : key_revoke(command->pg, rows[i].prefix, deadline_in_ms(CALL_MS), &revoked);
+		enum lu_error error = rows[i].revoked_us ? LU_OK
+		                                         : key_revoke_listed(command->pg, &rows[i], deadline_in_ms(CALL_MS));
 		if (error)
 			return fail_store(command, error);
 	}
@@ -307,8 +306,37 @@ static int fail_unknown_key(struct key_command *command, struct text given)
 		clock_format(rows[i].revoked_us, at);
 		return cmd_fail(&manual, EXIT_FAILED, "%.*s was revoked before, at %s", (int)shown.size, shown.data, at);
 	}
-	return cmd_fail(&manual, EXIT_FAILED, "no key is listed as %.*s%s; `lastunit key list` shows them", (int)shown.size,
-	                shown.data, shown.size < KEY_PREFIX_BYTES ? ", which is too short: it takes 11 characters" : "");
+	return cmd_fail(&manual, EXIT_FAILED, "no key%s%s is listed as %.*s%s; `lastunit key list` shows them",
+	                *command->principal ? " of " : "", command->principal, (int)shown.size, shown.data,
+	                shown.size < KEY_PREFIX_BYTES ? ", which is too short: it takes 11 characters" : "");
+}
+
+/* Publishable keys have four characters of their own in what is listed. */
+static int fail_listed_alike(struct key_command *command, struct text given, size_t count)
+{
+	struct key_row *rows;
+	size_t row_count;
+	enum lu_error error = list(command, &rows, &row_count);
+	if (error)
+		return fail_store(command, error);
+	struct buffer names = {0};
+	struct text last = {0};
+	bool several = false;
+	for (size_t i = 0; i < row_count; i++) {
+		/* In the order of their principals. */
+		if (rows[i].revoked_us || !text_equal(rows[i].prefix, given) || text_equal(rows[i].principal, last))
+			continue;
+		several |= last.data != NULL;
+		last = rows[i].principal;
+		buffer_add_string(&names, names.size ? ", of " : "of ");
+		buffer_add_text(&names, last);
+	}
+	int code = cmd_fail(&manual, EXIT_FAILED,
+	                    "%zu keys are listed as %.*s, %.*s, and none was revoked: give %sthe whole key", count,
+	                    (int)given.size, given.data, (int)names.size, names.data,
+	                    several ? "--principal as well, or " : "");
+	buffer_done(&names);
+	return code;
 }
 
 static int run_revoke(struct key_command *command)
@@ -316,14 +344,17 @@ static int run_revoke(struct key_command *command)
 	struct text key = text_of(command->prefix);
 	if (!key.size)
 		return cmd_fail(&manual, EXIT_USAGE, "revoke needs the key, as `lastunit key list` shows it or whole");
+	struct text principal = *command->principal ? text_of(command->principal) : (struct text){0};
 	size_t count = 0;
-	enum lu_error error = key_revoke(command->pg, key, deadline_in_ms(CALL_MS), &count);
+	enum lu_error error = key_revoke(command->pg, key, principal, deadline_in_ms(CALL_MS), &count);
 	if (error)
 		return fail_store(command, error);
 	if (!count)
 		return fail_unknown_key(command, key);
+	if (count > 1)
+		return fail_listed_alike(command, key, count);
 	wait_until_everywhere(command);
-	printf("revoked %zu %s: %.*s\n", count, text_plural((int64_t)count, "key", "keys"), KEY_PREFIX_BYTES, key.data);
+	printf("revoked 1 key: %.*s\n", KEY_PREFIX_BYTES, key.data);
 	return EXIT_OK;
 }
 
@@ -433,7 +464,7 @@ static int refuse_strays(const struct key_command *command, const char *verb)
 		const char *what, *verbs;
 		bool given;
 	} rows[] = {
-		{"--principal", "create list rotate set show", *command->principal},
+		{"--principal", "create list rotate revoke set show", *command->principal},
 		{"--channel", "create", command->channel != channel_default},
 		{"--scopes", "create", command->scopes != scopes_default},
 		{"--origins", "create", *command->origins},
@@ -458,7 +489,8 @@ int cmd_key(int argc, char **argv)
 	             {"revoke", run_revoke}, {"set", run_set},   {"show", run_show}};
 	struct key_command command = {.change = PRINCIPAL_UNCHANGED};
 	const struct config_option options[] = {
-		{"principal", CONFIG_STRING, "", 1, 100, "", "the client's name; rotate, set and show also take it as a word",
+		{"principal", CONFIG_STRING, "", 1, 100, "",
+	     "the client's name; rotate, set and show also take it as a word; revoke: whose key, where two are listed alike",
 	     &command.principal},
 		{"channel", CONFIG_STRING, channel_default, 1, 20, "", "create: the channel it sells on", &command.channel},
 		{"scopes", CONFIG_STRING, scopes_default, 1, 60, "", "create: what the key may do", &command.scopes},

@@ -192,7 +192,7 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 	static const struct pg_statement statement = {
 		"key_list",
 		"SELECT p.name, p.channel, k.scopes, k.prefix, k.created_at, k.revoked_at,"
-		" coalesce(array_to_string(k.origins, ' '), '') FROM api_key k, LATERAL"
+		" coalesce(array_to_string(k.origins, ' '), ''), k.sha256 FROM api_key k, LATERAL"
 		" (SELECT q.name, q.channel FROM principal q WHERE q.id = k.principal_id OFFSET 0) p"
 		" WHERE ($1::text IS NULL OR p.name = $1) ORDER BY p.name, k.created_at",
 	};
@@ -205,8 +205,9 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 		return error;
 	*ret_count = (size_t)PQntuples(r);
 	*ret_rows = ARENA_ARRAY(arena, *ret_count, struct key_row);
-	for (int i = 0; i < PQntuples(r); i++)
-		(*ret_rows)[i] = (struct key_row){
+	for (int i = 0; i < PQntuples(r); i++) {
+		struct key_row *row = *ret_rows + i;
+		*row = (struct key_row){
 			.principal = pg_get_text(r, i, 0, arena),
 			.channel = (enum channel)pg_get_int(r, i, 1),
 			.scopes = (unsigned)pg_get_int(r, i, 2),
@@ -215,32 +216,54 @@ enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal
 			.revoked_us = pg_get_time(r, i, 5),
 			.origins = pg_get_text(r, i, 6, arena),
 		};
+		/* One of another size was written while the table's CHECKs were off, and opens nothing. */
+		if (PQgetlength(r, i, 7) == sizeof row->sha256)
+			memcpy(row->sha256, PQgetvalue(r, i, 7), sizeof row->sha256);
+	}
 	PQclear(r);
 	return LU_OK;
 }
 
-enum lu_error key_revoke(struct pg *pg, struct text key, int64_t deadline_ns, size_t *ret_count)
+/* prefix data NULL: by the hash alone; principal data NULL: anybody's. */
+static enum lu_error revoke(struct pg *pg, struct text prefix, const uint8_t sha256[SHA256_DIGEST_LENGTH],
+                            struct text principal, int64_t deadline_ns, size_t *ret_count)
 {
 	/* The whole prefix, as `key list` shows it: a shorter one would revoke more than was meant. */
 	static const struct pg_statement statement = {
 		"key_revoke",
-		"UPDATE api_key SET revoked_at = clock_timestamp() WHERE (prefix = $1 OR sha256 = $2) AND revoked_at IS NULL",
+		"WITH meant AS (SELECT k.sha256 FROM api_key k WHERE (k.prefix = $1 OR k.sha256 = $2) AND k.revoked_at IS NULL"
+		" AND ($3::text IS NULL OR k.principal_id = (SELECT p.id FROM principal p WHERE p.name = $3))),"
+		" revoked AS (UPDATE api_key SET revoked_at = clock_timestamp()"
+		" WHERE sha256 IN (SELECT m.sha256 FROM meant m) AND (SELECT count(*) FROM meant) = 1)"
+		" SELECT count(*) FROM meant",
 	};
 	struct arena arena;
 	arena_init(&arena, 0);
 	struct pg_params p;
 	PGresult *r;
-	unsigned char sha256[SHA256_DIGEST_LENGTH];
-	CHECK(SHA256((const unsigned char *)key.data, key.size, sha256));
 	pg_params_init(&p, &arena);
-	/* Statements and their parameters may be logged. */
-	pg_add_text(&p, key.size <= KEY_PREFIX_BYTES ? key : (struct text){0});
-	pg_add_bytes(&p, sha256, sizeof sha256);
+	pg_add_text(&p, prefix);
+	pg_add_bytes(&p, sha256, SHA256_DIGEST_LENGTH);
+	pg_add_text(&p, principal);
 	enum lu_error error = pg_query(pg, &statement, &p, deadline_ns, &r);
 	arena_done(&arena);
 	if (error)
 		return error;
-	*ret_count = (size_t)strtoull(PQcmdTuples(r), NULL, 10);
+	*ret_count = (size_t)pg_get_int(r, 0, 0);
 	PQclear(r);
 	return LU_OK;
+}
+
+enum lu_error key_revoke(struct pg *pg, struct text key, struct text principal, int64_t deadline_ns, size_t *ret_count)
+{
+	unsigned char sha256[SHA256_DIGEST_LENGTH];
+	CHECK(SHA256((const unsigned char *)key.data, key.size, sha256));
+	/* Statements and their parameters may be logged. */
+	return revoke(pg, key.size <= KEY_PREFIX_BYTES ? key : (struct text){0}, sha256, principal, deadline_ns, ret_count);
+}
+
+enum lu_error key_revoke_listed(struct pg *pg, const struct key_row *row, int64_t deadline_ns)
+{
+	size_t count;
+	return revoke(pg, (struct text){0}, row->sha256, (struct text){0}, deadline_ns, &count);
 }

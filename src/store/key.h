@@ -17,6 +17,7 @@ struct key_row {
 	struct text prefix; /* first characters, to recognise it */
 	int64_t created_us, revoked_us;
 	struct text origins; /* "https://a https://b" of a publishable key; size 0: a secret one */
+	uint8_t sha256[32];
 };
 
 /* All live keys, for the keyring. */
@@ -34,8 +35,12 @@ enum lu_error key_store(struct pg *pg, struct text principal, enum channel chann
                         struct text origins, const char *secret, int64_t deadline_ns) LU_MUST_CHECK;
 enum lu_error key_list(struct pg *pg, struct arena *arena, struct text principal /* data NULL: all */,
                        int64_t deadline_ns, struct key_row **ret_rows, size_t *ret_count) LU_MUST_CHECK;
-/* Revokes the key with this whole prefix, as key_list() has it, or this whole secret; *ret_count how many (0: none such
- * that lives). A secret is not sent: its hash is. */
-enum lu_error key_revoke(struct pg *pg, struct text key, int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
+/* Revokes the key with this whole prefix, as key_list() has it, or this whole secret; a secret is not sent: its hash is.
+ * *ret_count: how many that live are meant. 0: there is none such; more than one: none was revoked, for of a publishable
+ * key the prefix has four characters of its own, and two may have the same. */
+enum lu_error key_revoke(struct pg *pg, struct text key, struct text principal /* data NULL: anybody's */,
+                         int64_t deadline_ns, size_t *ret_count) LU_MUST_CHECK;
+/* This one of key_list(), whatever else is listed alike. */
+enum lu_error key_revoke_listed(struct pg *pg, const struct key_row *row, int64_t deadline_ns) LU_MUST_CHECK;
 
 #endif

@@ -70,6 +70,52 @@ static void a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it(void **sta
 	assert_int_equal(status_of(secret), 401);
 }
 
+static void says(const char *const *arguments, int exit_code, const char *sentence)
+{
+	struct command done = key(arguments);
+	if (done.exit_code != exit_code || !strstr(done.err, sentence))
+		fail_msg("exit code %d: %s%s", done.exit_code, done.out, done.err);
+	command_done(&done);
+}
+
+/* Of a publishable key `list` shows four characters of its own, so two may look the same there. */
+static void of_two_that_are_listed_alike_the_operator_is_asked_which(void **state)
+{
+	char secrets[3][KEY_SECRET_BYTES + 1];
+	static const char *const principals[] = {"alike-blog", "alike-page", "alike-page"};
+	for (int i = 0; i < 3; i++) {
+		struct command made = key((const char *const[]){"create", "--principal", principals[i], "--scopes", "read",
+		                                                "--origins", "https://a", NULL});
+		assert_int_equal(made.exit_code, 0);
+		snprintf(secrets[i], sizeof secrets[i], "%s", made.out);
+		command_done(&made);
+	}
+	pg_server_ask(service.database_url,
+	              "UPDATE lastunit.api_key SET prefix = 'lu_pub_Same' WHERE principal_id IN"
+	              " (SELECT id FROM lastunit.principal WHERE name LIKE 'alike-%')");
+	revoke_key(
+		"lu_pub_Same", secrets[0], 1,
+		"3 keys are listed as lu_pub_Same, of alike-blog, of alike-page, and none was revoked: give --principal as "
+		"well, or the whole key");
+	says((const char *const[]){"revoke", "lu_pub_Same", "--principal", "alike-page", NULL}, 1,
+	     "2 keys are listed as lu_pub_Same, of alike-page, and none was revoked: give the whole key");
+	says((const char *const[]){"revoke", "lu_pub_Same", "--principal", "nobody", NULL}, 1,
+	     "no key of nobody is listed as lu_pub_Same");
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(status_of(secrets[i]), 403); /* known, and not for the catalogue */
+	struct command done = key((const char *const[]){"revoke", "lu_pub_Same", "--principal", "alike-blog", NULL});
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+	assert_int_equal(status_of(secrets[0]), 401);
+	/* A rotation ends those of its own principal. */
+	done = key((const char *const[]){"rotate", "alike-page", "--grace", "0", NULL});
+	assert_int_equal(done.exit_code, 0);
+	assert_non_null(strstr(done.err, "revoked 2 old keys"));
+	command_done(&done);
+	assert_int_equal(status_of(secrets[1]), 401);
+	assert_int_equal(status_of(secrets[2]), 401);
+}
+
 /* Which pages may use a key that everybody can read stands where its owner looks. */
 static void list_tells_the_origins_of_a_publishable_key(void **state)
 {
@@ -120,14 +166,6 @@ static void list_fits_a_terminal_of_120_columns(void **state)
 	assert_int_equal(sscanf(line, "%*s %*s %*s %10s %8s %10s %8s ", day[0], hour[0], day[1], hour[1]), 4);
 	assert_int_equal(strlen(hour[0]), 8);
 	assert_int_equal(strlen(hour[1]), 8);
-	command_done(&done);
-}
-
-static void says(const char *const *arguments, int exit_code, const char *sentence)
-{
-	struct command done = key(arguments);
-	if (done.exit_code != exit_code || !strstr(done.err, sentence))
-		fail_msg("exit code %d: %s%s", done.exit_code, done.out, done.err);
 	command_done(&done);
 }
 
@@ -265,6 +303,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_is_revoked_by_what_list_shows_or_by_the_whole_of_it),
+		cmocka_unit_test(of_two_that_are_listed_alike_the_operator_is_asked_which),
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),

@@ -6,6 +6,8 @@
 
 #include <openssl/sha.h>
 
+static const struct text anybody;
+
 static int64_t keys_version(void)
 {
 	return ask_int("SELECT version FROM lastunit.keys_version");
@@ -114,12 +116,12 @@ static void a_revoked_key_is_not_loaded_and_stays_revoked(void **state)
 	int64_t before = keys_version();
 	/* Part of a prefix means nobody: "lu_" would be everybody. */
 	size_t revoked;
-	ok(pg, key_revoke(pg, TEXT("lu_"), SOON, &revoked));
+	ok(pg, key_revoke(pg, TEXT("lu_"), anybody, SOON, &revoked));
 	assert_int_equal(revoked, 0);
-	ok(pg, key_revoke(pg, rows[0].prefix, SOON, &revoked));
+	ok(pg, key_revoke(pg, rows[0].prefix, anybody, SOON, &revoked));
 	assert_int_equal(revoked, 1);
 	assert_true(keys_version() > before);
-	ok(pg, key_revoke(pg, rows[0].prefix, SOON, &revoked));
+	ok(pg, key_revoke(pg, rows[0].prefix, anybody, SOON, &revoked));
 	assert_int_equal(revoked, 0);
 	load(pg, &count);
 	assert_int_equal(count, 1);
@@ -144,9 +146,9 @@ static void a_key_is_revoked_by_the_whole_of_it(void **state)
 	strcpy(other, revoke);
 	other[KEY_SECRET_BYTES - 1] = other[KEY_SECRET_BYTES - 1] == 'a' ? 'b' : 'a';
 	size_t revoked;
-	ok(pg, key_revoke(pg, text_of(other), SOON, &revoked));
+	ok(pg, key_revoke(pg, text_of(other), anybody, SOON, &revoked));
 	assert_int_equal(revoked, 0);
-	ok(pg, key_revoke(pg, text_of(revoke), SOON, &revoked));
+	ok(pg, key_revoke(pg, text_of(revoke), anybody, SOON, &revoked));
 	assert_int_equal(revoked, 1);
 	size_t count;
 	struct keyring_entry *entries = load(pg, &count);
@@ -154,6 +156,58 @@ static void a_key_is_revoked_by_the_whole_of_it(void **state)
 	uint8_t sha256[32];
 	SHA256((const unsigned char *)keep, KEY_SECRET_BYTES, sha256);
 	assert_memory_equal(entries[0].sha256, sha256, 32);
+	pg_free(pg);
+}
+
+/* Four characters of a publishable key are its own in what is listed: two keys may be listed alike, and whoever means one
+ * of them must not end the other's pages. */
+static void of_keys_that_are_listed_alike_none_is_revoked(void **state)
+{
+	struct pg *pg = owner_session();
+	static const char *const secrets[] = {"lu_pub_same000000000000000000000001", "lu_pub_same000000000000000000000002",
+	                                      "lu_pub_same000000000000000000000003"};
+	size_t count;
+	for (int i = 0; i < 3; i++)
+		ok(pg, key_store(pg, i ? TEXT("page") : TEXT("blog"), CHANNEL_WEB, SCOPE_READ, TEXT("https://a"), secrets[i],
+		                 SOON));
+	ok(pg, key_revoke(pg, TEXT("lu_pub_same"), anybody, SOON, &count));
+	assert_int_equal(count, 3);
+	load(pg, &count);
+	assert_int_equal(count, 3);
+	ok(pg, key_revoke(pg, TEXT("lu_pub_same"), TEXT("page"), SOON, &count));
+	assert_int_equal(count, 2);
+	ok(pg, key_revoke(pg, TEXT("lu_pub_same"), TEXT("nobody"), SOON, &count));
+	assert_int_equal(count, 0);
+	ok(pg, key_revoke(pg, TEXT("lu_pub_same"), TEXT("blog"), SOON, &count));
+	assert_int_equal(count, 1);
+	load(pg, &count);
+	assert_int_equal(count, 2);
+	ok(pg, key_revoke(pg, text_of(secrets[1]), anybody, SOON, &count));
+	assert_int_equal(count, 1);
+	ok(pg, key_revoke(pg, TEXT("lu_pub_same"), anybody, SOON, &count));
+	assert_int_equal(count, 1);
+	load(pg, &count);
+	assert_int_equal(count, 0);
+	pg_free(pg);
+}
+
+/* Whoever rotates has a list, and means what stands in it. */
+static void a_key_that_was_listed_is_revoked_alone(void **state)
+{
+	struct pg *pg = owner_session();
+	ok(pg, key_store(pg, TEXT("blog"), CHANNEL_WEB, SCOPE_READ, TEXT("https://a"),
+	                 "lu_pub_same000000000000000000000001", SOON));
+	ok(pg, key_store(pg, TEXT("page"), CHANNEL_WEB, SCOPE_READ, TEXT("https://a"),
+	                 "lu_pub_same000000000000000000000002", SOON));
+	struct key_row *rows;
+	size_t count;
+	ok(pg, key_list(pg, &arena, TEXT("page"), SOON, &rows, &count));
+	assert_int_equal(count, 1);
+	ok(pg, key_revoke_listed(pg, rows, SOON));
+	ok(pg, key_list(pg, &arena, (struct text){0}, SOON, &rows, &count));
+	assert_int_equal(count, 2);
+	assert_int_equal(rows[0].revoked_us, 0);
+	assert_true(rows[1].revoked_us > 0);
 	pg_free(pg);
 }
 
@@ -259,6 +313,8 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_given_secret_is_stored_once),
 	STORE_TEST(a_key_is_revoked_by_the_whole_of_it),
 	STORE_TEST(a_revoked_key_is_not_loaded_and_stays_revoked),
+	STORE_TEST(of_keys_that_are_listed_alike_none_is_revoked),
+	STORE_TEST(a_key_that_was_listed_is_revoked_alone),
 	STORE_TEST(every_change_moves_the_version_and_none_is_missed),
 	STORE_TEST(settings_travel_with_the_keys_and_are_changed_one_by_one),
 };
