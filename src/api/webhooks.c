@@ -2,7 +2,8 @@
  *
  * Happy path: one statement each on a loader's thread. A secret is shown when it is made, and to whoever makes the same
  * again under the same idempotency key, because the first answer may have been lost; never else. The key needs no row of
- * its own: the webhook's id is made of it, so the second one meets the first.
+ * its own: the webhook's id is made of it, so the second one meets the first; and of that of a rotation the new secret is,
+ * so the second time it is there already.
  * Failure modes: an address that is none, or leads into the service's own network, is 422; an id that is not known 404.
  */
 #include "store/webhook.h"
@@ -31,7 +32,7 @@ struct webhook_ask {
 	struct ask ask;
 	struct webhook given;
 	char secret[WEBHOOK_SECRET_BYTES + 1];
-	bool show_secret, keyed;
+	bool show_secret, keyed, replayed;
 	int status; /* of the answer, if all is well */
 	bool done;  /* made, found */
 	struct webhook *rows;
@@ -146,6 +147,13 @@ static void on_made(struct ask *ask)
 	on_one(ask);
 }
 
+static void on_rotated(struct ask *ask)
+{
+	if (((struct webhook_ask *)ask)->replayed)
+		request_add_header(ask->request, "Idempotent-Replayed", TEXT("true"));
+	on_one(ask);
+}
+
 static void on_list(struct ask *ask)
 {
 	struct webhook_ask *asked = (struct webhook_ask *)ask;
@@ -247,8 +255,17 @@ static enum lu_error remove_one(struct query *query, struct pg *pg)
 static enum lu_error rotate(struct query *query, struct pg *pg)
 {
 	struct webhook_ask *asked = (struct webhook_ask *)query;
-	enum lu_error error = webhook_rotate(pg, &asked->given.id, text_of(asked->secret), GRACE_S, query->deadline_ns,
-	                                     &asked->done);
+	struct text secret = text_of(asked->secret);
+	enum lu_error error = read_one(asked, pg);
+	if (error || !asked->count)
+		return error;
+	asked->replayed = asked->done = asked->keyed && text_equal(asked->rows->secret, secret);
+	if (asked->replayed)
+		return LU_OK;
+	/* Rotated since: going back to it would drop the one that the endpoint knows by now. */
+	if (asked->keyed && text_equal(asked->rows->old_secret, secret))
+		return LU_IDEMPOTENCY_CONFLICT;
+	error = webhook_rotate(pg, &asked->given.id, secret, GRACE_S, query->deadline_ns, &asked->done);
 	return error ? error : read_one(asked, pg);
 }
 
@@ -370,23 +387,31 @@ static struct uuid id_of_key(struct arena *arena, int64_t principal_id, struct t
 	return id;
 }
 
-static bool take_new_id(struct request *request, struct webhook_ask *asked)
+/* *ret_key size 0: none came. */
+static bool take_key(struct request *request, struct text *ret_key)
 {
-	struct text header, key;
+	struct text header;
 	struct fault fault;
-	if (!request_header(request, "Idempotency-Key", &header)) {
-		asked->given.id = uuid_new();
+	*ret_key = (struct text){0};
+	if (!request_header(request, "Idempotency-Key", &header))
 		return true;
-	}
 	if (request_header_count(request, "Idempotency-Key") > 1)
 		return refuse(request, LU_MALFORMED_REQUEST,
 		              TEXT("The header `Idempotency-Key` comes more than once; send one."));
-	if (!body_key_header(header, request_arena(request), &key, &fault)) {
-		reply_fault(request, &fault);
+	if (body_key_header(header, request_arena(request), ret_key, &fault))
+		return true;
+	reply_fault(request, &fault);
+	return false;
+}
+
+static bool take_new_id(struct request *request, struct webhook_ask *asked)
+{
+	struct text key;
+	if (!take_key(request, &key))
 		return false;
-	}
-	asked->given.id = id_of_key(request_arena(request), request_principal(request)->id, key);
-	asked->keyed = true;
+	asked->keyed = key.size > 0;
+	asked->given.id = asked->keyed ? id_of_key(request_arena(request), request_principal(request)->id, key)
+	                               : uuid_new();
 	return true;
 }
 
@@ -459,11 +484,17 @@ static bool take_no_fields(struct request *request)
 void webhook_rotate_post(struct request *request)
 {
 	struct webhook_ask *asked = ask_by_id(request, no_names);
-	if (!asked || !take_no_fields(request))
+	struct text key;
+	if (!asked || !take_no_fields(request) || !take_key(request, &key))
 		return;
-	webhook_secret_new(asked->secret);
+	asked->keyed = key.size > 0;
+	if (asked->keyed)
+		webhook_secret_of(inventory_secret(loop_of(request)->inventory), &asked->given.id,
+		                  request_principal(request)->id, key, asked->secret);
+	else
+		webhook_secret_new(asked->secret);
 	asked->show_secret = true;
-	ask_run(&asked->ask, rotate, on_one);
+	ask_run(&asked->ask, rotate, on_rotated);
 }
 
 void webhook_enable_post(struct request *request)

@@ -50,13 +50,34 @@ bool webhook_event_parse(struct text name, enum webhook_event *ret_event)
 	return false;
 }
 
+static void put_secret(const unsigned char raw[SECRET_RAW_BYTES], char out[WEBHOOK_SECRET_BYTES + 1])
+{
+	memcpy(out, PREFIX, PREFIX_BYTES);
+	CHECK(EVP_EncodeBlock((unsigned char *)out + PREFIX_BYTES, raw, SECRET_RAW_BYTES) ==
+	      (int)(WEBHOOK_SECRET_BYTES - PREFIX_BYTES));
+}
+
 void webhook_secret_new(char out[WEBHOOK_SECRET_BYTES + 1])
 {
 	unsigned char raw[SECRET_RAW_BYTES];
 	random_bytes(raw, sizeof raw);
-	memcpy(out, PREFIX, PREFIX_BYTES);
-	CHECK(EVP_EncodeBlock((unsigned char *)out + PREFIX_BYTES, raw, sizeof raw) ==
-	      (int)(WEBHOOK_SECRET_BYTES - PREFIX_BYTES));
+	put_secret(raw, out);
+}
+
+void webhook_secret_of(const uint8_t secret[SECRET_BYTES], const struct uuid *webhook, int64_t principal_id,
+                       struct text key, char out[WEBHOOK_SECRET_BYTES + 1])
+{
+	char id[UUID_TEXT_BYTES + 1];
+	unsigned char raw[EVP_MAX_MD_SIZE];
+	unsigned size;
+	struct buffer message = {0};
+	uuid_format(webhook, id);
+	buffer_add_format(&message, "rotate %s %" PRId64 " ", id, principal_id);
+	buffer_add_text(&message, key);
+	CHECK(HMAC(EVP_sha256(), secret, SECRET_BYTES, (const unsigned char *)message.data, message.size, raw, &size) &&
+	      size == SECRET_RAW_BYTES);
+	buffer_done(&message);
+	put_secret(raw, out);
 }
 
 void webhook_message_id(const struct webhook *webhook, enum webhook_event event, const struct feed_change *change,

@@ -7,6 +7,7 @@
 #define CHANNELS_WEBHOOK_MESSAGE_H
 
 #include "base/buffer.h"
+#include "store/secret.h"
 #include "store/webhook.h"
 
 #define WEBHOOK_SECRET_BYTES 50        /* "whsec_" and 44 of base64: 32 bytes */
@@ -18,6 +19,10 @@ const char *webhook_event_name(enum webhook_event event);
 bool webhook_event_parse(struct text name, enum webhook_event *ret_event) LU_MUST_CHECK;
 
 void webhook_secret_new(char out[WEBHOOK_SECRET_BYTES + 1]);
+/* The same for the same idempotency key of the same principal at the same webhook, and nobody's who has not `secret`, which
+ * the instances share. */
+void webhook_secret_of(const uint8_t secret[SECRET_BYTES], const struct uuid *webhook, int64_t principal_id,
+                       struct text key, char out[WEBHOOK_SECRET_BYTES + 1]);
 
 /* The same for the same change of the same SKU to the same webhook, whoever sends it and how often. */
 void webhook_message_id(const struct webhook *webhook, enum webhook_event event, const struct feed_change *change,

@@ -255,6 +255,37 @@ static void a_new_secret_is_signed_with_beside_the_old_one(void **state)
 	} while (delivery_is_signed(d, old));
 }
 
+/* The answer to a rotation may be lost. Whoever asks again must not be rotated away from the secret that his endpoint still
+ * has: only one old one is signed with. */
+static void a_rotation_asked_for_again_is_the_same_one(void **state)
+{
+	char old[64], twin[37];
+	static const char *const key = "Idempotency-Key: rotate-1\r\n", *const other = "Idempotency-Key: rotate-2\r\n";
+	service_create_sku(&shop, "WH-ROTATE-2", 10);
+	subscribe("");
+	snprintf(twin, sizeof twin, "%s", hook);
+	subscribe("");
+	snprintf(old, sizeof old, "%s", secret);
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", hook, "/rotate"), key, NULL, 200);
+	snprintf(secret, sizeof secret, "%s", answer_string(&shop_answer, "secret"));
+	assert_string_not_equal(secret, old);
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "");
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", hook, "/rotate"), key, NULL, 200);
+	assert_string_equal(answer_string(&shop_answer, "secret"), secret);
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "true");
+	assert_string_equal(shop_sql("SELECT old_secret FROM lastunit.webhook WHERE id = '%s'", hook), old);
+	/* One key, two webhooks: two secrets. */
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", twin, "/rotate"), key, NULL, 200);
+	assert_string_not_equal(answer_string(&shop_answer, "secret"), secret);
+	/* Late, behind another rotation. */
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", hook, "/rotate"), other, NULL, 200);
+	assert_string_not_equal(answer_string(&shop_answer, "secret"), secret);
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", hook, "/rotate"), key, NULL, 422);
+	shop_expect_problem("idempotency_conflict", "");
+	shop_expect(shop.key_admin, "POST", shop_path("webhooks", hook, "/rotate"), "Idempotency-Key: \"\r\n", NULL, 422);
+	shop_expect_problem("invalid_idempotency_key", "");
+}
+
 /* A damaged row: nobody is sent what everybody could have signed. */
 static void what_cannot_be_signed_is_not_sent_until_it_can(void **state)
 {
@@ -535,6 +566,7 @@ int main(void)
 		WEBHOOK_TEST(who_wants_everything_hears_of_stock_first),
 		WEBHOOK_TEST(only_its_skus_are_told),
 		WEBHOOK_TEST(a_new_secret_is_signed_with_beside_the_old_one),
+		WEBHOOK_TEST(a_rotation_asked_for_again_is_the_same_one),
 		WEBHOOK_TEST(what_cannot_be_signed_is_not_sent_until_it_can),
 		WEBHOOK_TEST(what_was_not_taken_comes_again_under_the_same_id),
 		WEBHOOK_TEST(who_was_away_is_told_the_newest_state_and_no_steps),
