@@ -30,7 +30,8 @@ struct tool {
 	void (*call)(struct mcp *mcp, const json_t *arguments);
 };
 
-#define SKU_SCHEMA "{\"type\":\"string\",\"minLength\":1,\"maxLength\":128}"
+#define SKU_SCHEMA \
+	"{\"type\":\"string\",\"minLength\":1,\"maxLength\":128,\"description\":\"at most 128 bytes of UTF-8\"}"
 #define ITEM_PROPERTIES                                                                                                      \
 	"\"sku\":" SKU_SCHEMA                                                                                                    \
 	",\"status\":{\"type\":\"string\",\"enum\":[\"in_stock\",\"out_of_stock\",\"unknown\"]},"                                \
@@ -61,7 +62,10 @@ static const struct tool tools[] = {
 		.description =
 			"Finds products by what people call them, in any language of their titles, inflected or misspelled. "
 			"Only looks: reserves nothing.",
-		.arguments = {{"query", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":400}", false},
+		.arguments = {{"query",
+                       "{\"type\":\"string\",\"minLength\":1,\"maxLength\":400,\"description\":\"at most 400 bytes of "
+                       "UTF-8\"}",
+                       false},
                       {"limit", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":20,\"default\":5}", true}},
 		.output = "{\"type\":\"object\",\"properties\":{\"items\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
 				  "\"properties\":{" ITEM_PROPERTIES

@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "base/embed.h"
 #include "http/request.h"
+#include "lastunit/error.h"
 #include "lastunit/version.h"
 
 static json_t *description;
@@ -128,6 +129,106 @@ static void every_call_may_refuse_a_parameter(void **state)
 	}
 }
 
+/* "{"$ref": "#/components/…"}": what it leads to. */
+static const json_t *follow(const json_t *value)
+{
+	const char *ref = json_string_value(json_object_get(value, "$ref"));
+	char words[100];
+	if (!ref)
+		return value;
+	value = description;
+	snprintf(words, sizeof words, "%s", ref + strlen("#/"));
+	for (char *rest, *word = strtok_r(words, "/", &rest); word; word = strtok_r(NULL, "/", &rest))
+		value = json_object_get(value, word);
+	if (!value)
+		fail_msg("%s leads nowhere", ref);
+	return value;
+}
+
+static bool starts(const char *path, const char *with)
+{
+	return strncmp(path, with, strlen(with)) == 0;
+}
+
+/* A client that was written by this page alone must know what to do with whatever comes. */
+static void every_call_may_be_refused_as_described(void **state)
+{
+	const char *path, *method;
+	json_t *item, *operation;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			bool api = starts(path, "/v1/"), channel = starts(path, "/channels/") || !strcmp(path, "/mcp");
+			bool asks = api || channel || starts(path, "/feeds/") || starts(path, "/shop/");
+			/* An EventSource is told in another way (src/api/README.md). */
+			const char *const expected[] = {
+				"default",
+				"400",
+				api || channel ? "401" : "default",
+				api || channel ? "403" : "default",
+				asks && strcmp(path, "/v1/events") != 0 ? "503" : "default",
+				api && strcmp(method, "get") != 0 ? "412" : "default",
+			};
+			for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+				if (!describes(operation, expected[i]))
+					fail_msg("%s %s has no %s", method, path, expected[i]);
+		}
+	}
+}
+
+static void whoever_is_told_to_come_back_is_told_when(void **state)
+{
+	const char *path, *method, *status;
+	json_t *item, *operation, *response;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			json_object_foreach(json_object_get(operation, "responses"), status, response)
+			{
+				const json_t *headers = json_object_get(follow(response), "headers");
+				if ((!strcmp(status, "503") || !strcmp(status, "429")) && !json_object_get(headers, "Retry-After"))
+					fail_msg("%s %s %s has no Retry-After", method, path, status);
+			}
+		}
+	}
+}
+
+/* Is the code, in its quotes, named by a response that some call may have with this status, or that any may have? */
+static bool is_named(const char *code, const char *status)
+{
+	const char *path, *method;
+	json_t *item, *operation;
+	char quoted[80];
+	snprintf(quoted, sizeof quoted, "`%s`", code);
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			const json_t *responses = json_object_get(operation, "responses");
+			const char *const keys[] = {status, "default"};
+			for (int i = 0; i < 2; i++) {
+				const json_t *response = follow(json_object_get(responses, keys[i]));
+				const char *says = json_string_value(json_object_get(response, "description"));
+				if (says && strstr(says, quoted))
+					return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void every_problem_is_named_where_its_status_is_described(void **state)
+{
+	for (enum lu_error error = LU_OK + 1; error < LU_ERROR_COUNT; error++) {
+		char status[8];
+		snprintf(status, sizeof status, "%d", lu_error_status(error));
+		if (!is_named(lu_error_code(error), status))
+			fail_msg("%s is not named under any %s", lu_error_code(error), status);
+	}
+}
+
 /* A name that is used twice would make a generated client lose one. */
 static void every_operation_has_a_name_of_its_own(void **state)
 {
@@ -159,6 +260,9 @@ int main(void)
 		cmocka_unit_test(nothing_else_is_described),
 		cmocka_unit_test(what_takes_a_body_may_refuse_its_type_and_its_size),
 		cmocka_unit_test(every_call_may_refuse_a_parameter),
+		cmocka_unit_test(every_call_may_be_refused_as_described),
+		cmocka_unit_test(whoever_is_told_to_come_back_is_told_when),
+		cmocka_unit_test(every_problem_is_named_where_its_status_is_described),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
 		cmocka_unit_test(it_is_of_the_version_of_this_binary),
 	};
