@@ -230,7 +230,7 @@ spec: deps         ## the scenarios of tests/spec, step by step, on a bench of t
 mutants: deps      ## break the protocol line by line; each break must be seen by its test: MUTANTS="late-fill"
 	@sh tests/mutants/run.sh --keep build/mutants $(MUTANTS)
 
-soak: deps         ## the same with new seeds for an hour: MINUTES=60 SECONDS_EACH=4
+soak: deps         ## what `make sim` does, with new seeds for an hour: MINUTES=60 SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)
 	@LASTUNIT_BIN=$(abspath $(BIN)) $(SIM) --seconds $(or $(SECONDS_EACH),4) \
 	  forever $(or $(MINUTES),60) $(or $(SEED),$(shell date +%s))

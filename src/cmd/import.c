@@ -399,8 +399,8 @@ int cmd_import(int argc, char **argv)
 		{.name = "redis_url",
 	     .help =
 	         "the service's Redis, redis://… or unix:///… as for serve: what the file changes is brought up to date there, up to 2000 "
-	         "SKUs; beyond that, and if empty, all instances read PostgreSQL for about a second instead, unless all "
-	         "SKUs are new"},
+	         "SKUs; beyond that, and if empty, all instances read PostgreSQL while it is applied and some seconds on, unless "
+	         "all SKUs are new"},
 		{.name = "redis_timeout_ms", .help = "limit of one call to Redis; past it they read PostgreSQL, as above"},
 		{.name = "cell_ttl_s", .help = "time to live of what is written there: as the service's"},
 		{"profile", CONFIG_STRING, "", 0, 60, "",
