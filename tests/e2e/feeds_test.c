@@ -101,7 +101,6 @@ static void a_strangers_transaction_hides_no_sale(void **state)
 	stranger_free(stranger);
 }
 
-/* What a feed holds lies beside its request's headers, wherever these end (for the sanitizers to see). */
 /* Whoever keeps the tag of whatever he is answered (curl --etag-save) would be told 304 of a feed that he never had. */
 static void a_feed_that_fails_has_no_tag(void **state)
 {
@@ -120,6 +119,7 @@ static void a_feed_that_fails_has_no_tag(void **state)
 	detour_close(&detour);
 }
 
+/* What a feed holds lies beside its request's headers, wherever these end (for the sanitizers to see). */
 static void headers_of_any_size_may_come_with_it(void **state)
 {
 	static char pad[9000];
