@@ -195,6 +195,28 @@ static void whoever_is_told_to_come_back_is_told_when(void **state)
 	}
 }
 
+/* Who would rather have an old number than none must learn here how to ask. */
+static void what_may_be_stale_says_how_it_is_asked_for(void **state)
+{
+	const char *path, *method;
+	json_t *item, *operation, *parameter;
+	json_object_foreach(json_object_get(description, "paths"), path, item)
+	{
+		json_object_foreach(item, method, operation)
+		{
+			bool asks = false;
+			size_t i;
+			json_array_foreach(json_object_get(operation, "parameters"), i, parameter)
+			{
+				const char *name = json_string_value(json_object_get(follow(parameter), "name"));
+				asks |= !strcmp(name, "Cache-Control");
+			}
+			if (asks != starts(path, "/v1/availability"))
+				fail_msg("%s %s", method, path);
+		}
+	}
+}
+
 /* Is the code, in its quotes, named by a response that some call may have with this status, or that any may have? */
 static bool is_named(const char *code, const char *status)
 {
@@ -262,6 +284,7 @@ int main(void)
 		cmocka_unit_test(every_call_may_refuse_a_parameter),
 		cmocka_unit_test(every_call_may_be_refused_as_described),
 		cmocka_unit_test(whoever_is_told_to_come_back_is_told_when),
+		cmocka_unit_test(what_may_be_stale_says_how_it_is_asked_for),
 		cmocka_unit_test(every_problem_is_named_where_its_status_is_described),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
 		cmocka_unit_test(it_is_of_the_version_of_this_binary),
