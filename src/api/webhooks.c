@@ -262,11 +262,11 @@ static enum lu_error rotate(struct query *query, struct pg *pg)
 	asked->replayed = asked->done = asked->keyed && text_equal(asked->rows->secret, secret);
 	if (asked->replayed)
 		return LU_OK;
-	/* Rotated since: going back to it would drop the one that the endpoint knows by now. */
-	if (asked->keyed && text_equal(asked->rows->old_secret, secret))
-		return LU_IDEMPOTENCY_CONFLICT;
 	error = webhook_rotate(pg, &asked->given.id, secret, GRACE_S, query->deadline_ns, &asked->done);
-	return error ? error : read_one(asked, pg);
+	if (!error)
+		error = read_one(asked, pg);
+	/* Rotated since. */
+	return !error && asked->keyed && asked->count && !asked->done ? LU_IDEMPOTENCY_CONFLICT : error;
 }
 
 static enum lu_error enable(struct query *query, struct pg *pg)

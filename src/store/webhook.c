@@ -152,7 +152,8 @@ enum lu_error webhook_rotate(struct pg *pg, const struct uuid *id, struct text s
 		/* Once more with the same secret, it changes nothing: the one before stays the old one. */
 		"UPDATE webhook SET old_secret = CASE WHEN secret = $2 THEN old_secret ELSE secret END,"
 		" old_secret_until = CASE WHEN secret = $2 THEN old_secret_until"
-		" ELSE clock_timestamp() + $3 * interval '1 second' END, secret = $2 WHERE id = $1",
+		" ELSE clock_timestamp() + $3 * interval '1 second' END, secret = $2 WHERE id = $1"
+		" AND old_secret IS DISTINCT FROM $2",
 	};
 	struct arena arena;
 	struct pg_params p;

@@ -42,7 +42,8 @@ enum lu_error webhook_insert(struct pg *pg, struct arena *arena, const struct we
 enum lu_error webhook_list(struct pg *pg, struct arena *arena, const struct uuid *only, int64_t deadline_ns,
                            struct webhook **ret_webhooks, size_t *ret_count) LU_MUST_CHECK;
 enum lu_error webhook_delete(struct pg *pg, const struct uuid *id, int64_t deadline_ns, bool *ret_found) LU_MUST_CHECK;
-/* A new secret; the old one is signed with, too, for so long. */
+/* A new secret; the old one is signed with, too, for so long. *ret_found false: there is no such webhook, or this is the
+ * secret that it had before, to which none goes back. */
 enum lu_error webhook_rotate(struct pg *pg, const struct uuid *id, struct text secret, int64_t grace_s,
                              int64_t deadline_ns, bool *ret_found) LU_MUST_CHECK;
 /* Active again, from where it was, at once. */
