@@ -156,14 +156,14 @@ void route_index_get(struct request *request)
 	const struct router *router = api_router(NULL);
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
-		if (route->scopes)
+		if (route_scopes(route))
 			buffer_add_format(out, "<li><code>%s %s</code> %s</li>\n", method_name(route->methods), route->pattern,
-			                  scope_name((enum scope)(route->scopes & ~ROUTE_PUBLISHABLE)));
+			                  scope_name((enum scope)route_scopes(route)));
 	}
 	buffer_add_string(out, "</ul>\n<p>Open without a key of these scopes:</p>\n<ul>\n");
 	for (size_t i = 0; i < router->count; i++) {
 		const struct route *route = &router->routes[i];
-		if (route->scopes)
+		if (route_scopes(route))
 			continue;
 		bool link = route->methods == HTTP_METHOD_GET && !strchr(route->pattern, '{');
 		buffer_add_format(out,

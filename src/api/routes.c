@@ -61,12 +61,12 @@ static const struct route routes[] = {
 	{GET,  "/problems",                       0,           problem_index_get},
 	{GET,  "/problems/{code}",                0,           problem_page_get},
 	{GET,  "/routes",                         0,           route_index_get},
-	{GET,  "/",                               0,           page_get},
+	{GET,  "/",                               ROUTE_ANY_QUERY, page_get},
 	{GET,  "/page/{file}",                    0,           page_file_get},
 	{POST, "/page-keys",                      0,           page_keys_post},        /* dev's own page only */
 	{POST, "/page-break-redis",               0,           page_break_redis_post}, /* dev's own page only */
 	{POST, "/page-naive",                     0,           page_naive_post},       /* dev's own page only */
-	{GET,  "/shop/{sku}",                     0,           shop_page_get},
+	{GET,  "/shop/{sku}",                     ROUTE_ANY_QUERY, shop_page_get},
 };
 // clang-format on
 

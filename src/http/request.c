@@ -60,7 +60,7 @@ static enum lu_error decode(struct request *request, struct text query, const ch
 	enum lu_error error = LU_OK;
 	for (size_t i = 0; i < request->param_count && !error; i++)
 		error = percent_decode(request_arena(request), request->params[i], false, &request->params[i], ret_why);
-	if (!error && query.size)
+	if (!error && query.size && !(request->route->scopes & ROUTE_ANY_QUERY))
 		error = percent_query(request_arena(request), query, &request->query.pairs, &request->query.count, ret_why);
 	return error;
 }
@@ -105,7 +105,7 @@ void request_admit(struct request *request)
 {
 	const struct route *route = request->route;
 	const char *why = "";
-	enum lu_error error = route->scopes ? auth_check(request, route->scopes, &why) : LU_OK;
+	enum lu_error error = route_scopes(route) ? auth_check(request, route->scopes, &why) : LU_OK;
 	if (error == LU_DATABASE_UNAVAILABLE && request_wait_for_keys(request))
 		return;
 	if (!error && is_conditional_write(request))

@@ -14,13 +14,21 @@ struct request;
 #define ROUTE_PARAMS_MAX 4
 /* Beside the scopes of a route: publishable keys are let in, because it tells what any visitor of a shop may know. */
 #define ROUTE_PUBLISHABLE (1u << 16)
+/* A page, opened by links that others add parameters to: its query is passed over, whatever is in it. */
+#define ROUTE_ANY_QUERY (1u << 17)
 
 struct route {
 	unsigned methods;                        /* enum http_method, or-ed */
 	const char *pattern;                     /* "/v1/skus/{sku}/ledger" */
-	unsigned scopes;                         /* every one needed; 0: no key needed; ROUTE_PUBLISHABLE */
+	unsigned scopes;                         /* every one needed (route_scopes()), and ROUTE_… */
 	void (*handle)(struct request *request); /* called when scopes are met */
 };
+
+/* 0: no key needed. */
+static inline unsigned route_scopes(const struct route *route)
+{
+	return route->scopes & ~(ROUTE_PUBLISHABLE | ROUTE_ANY_QUERY);
+}
 
 struct router {
 	const struct route *routes;

@@ -315,6 +315,8 @@ static void a_products_page_opens_by_whatever_link_was_sent_about(void **state)
 	service_create_sku(&shop, "PAGE-LINK", 2);
 	get("/shop/PAGE-LINK?utm_source=mail&utm_source=mail&fbclid=IwAR0%26", NULL, 200);
 	expect_says(">2 in stock</p>");
+	get("/shop/PAGE-LINK?utm_campaign=50%off&x=%00", NULL, 200);
+	get("/?utm_campaign=50%off", NULL, 200);
 	get("/shop/PAGE-LINK%20", NULL, 404);
 	expect_header("Content-Type", "text/html");
 	expect_says("<h1>There is no such product.</h1>");
