@@ -1,8 +1,9 @@
 /* The change feed: every ledger entry of all SKUs, page by page, none ever skipped (store/feed.h).
  *
  * Happy path: one query behind the cursor; `next` is always a cursor, because a feed has no end.
- * Failure modes: a cursor that is none is 422; one of another PostgreSQL is 410 cursor_expired, because its numbers mean
- * other entries here; so is the beginning of a ledger that came out of a dump and cannot be told in order.
+ * Failure modes: a cursor that is none is 422; one of another PostgreSQL, or of one that went back in time, is 410
+ * cursor_expired, because its numbers mean other entries here; so is the beginning of a ledger that came out of a dump and
+ * cannot be told in order.
  */
 #include "api/call.h"
 #include "api/handlers.h"
@@ -48,7 +49,7 @@ static struct feed_position next_of(const struct followed *followed)
 static void on_page(struct ask *ask)
 {
 	struct followed *followed = (struct followed *)ask;
-	if (followed->start == FROM_CURSOR && followed->after.identity != followed->state.now.identity) {
+	if (followed->start == FROM_CURSOR && !feed_has(&followed->state, &followed->after)) {
 		problem_reply(ask->request, LU_CURSOR_EXPIRED, (struct text){0});
 		return;
 	}

@@ -149,7 +149,7 @@ static bool look(struct follower *f, struct follower_batch **ret_batch, bool *re
 		return false;
 	}
 	note_state(f, &state);
-	if (!f->positioned || state.now.identity != f->position.identity) {
+	if (!f->positioned || !feed_has(&state, &f->position)) {
 		batch->news.word = FOLLOWER_RESET;
 		*ret_more = false;
 		f->position = state.now;

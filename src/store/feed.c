@@ -72,6 +72,11 @@ int feed_position_compare(const struct feed_position *a, const struct feed_posit
 	return order ? order : compare(a->version, b->version);
 }
 
+bool feed_has(const struct feed_state *state, const struct feed_position *position)
+{
+	return position->identity == state->now.identity && feed_position_compare(position, &state->now) <= 0;
+}
+
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static struct feed_state state_get(const PGresult *r)

@@ -42,6 +42,10 @@ struct feed_state {
 	bool settled;
 };
 
+/* Is this a place of this feed? One of another PostgreSQL is none, nor is one that is ahead of it: a snapshot of the
+ * storage was put back since it was given out, and its numbers come again for other entries. */
+bool feed_has(const struct feed_state *state, const struct feed_position *position);
+
 /* Where the feed stands. */
 enum lu_error feed_look(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct feed_state *ret_state)
 	LU_MUST_CHECK;

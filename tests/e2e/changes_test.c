@@ -116,6 +116,18 @@ static void what_a_stranger_commits_late_comes_and_holds_back_what_follows(void 
 
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
+/* A snapshot of the storage that was put back is the same PostgreSQL, with numbers that come again for other entries:
+ * whoever has seen the first of them would never be shown the second. */
+static void a_cursor_ahead_of_the_feed_is_refused(void **state)
+{
+	unsigned long long identity, xid;
+	start_now();
+	assert_int_equal(sscanf(cursor, "%llx-%llx-0-0", &identity, &xid), 2);
+	shop_expect_get(shop_text("/v1/changes?cursor=%016llx-%llx-0-0", identity, xid), 200);
+	shop_expect_get(shop_text("/v1/changes?cursor=%016llx-%llx-0-0", identity, xid + 100000), 410);
+	shop_expect_problem("cursor_expired", "cursor=now");
+}
+
 static void a_cursor_of_another_database_is_refused_with_the_way_out(void **state)
 {
 	start_now();
@@ -155,6 +167,7 @@ int main(void)
 		cmocka_unit_test_teardown(items_are_ledger_entries_with_their_sku, shop_audit),
 		cmocka_unit_test_teardown(a_follower_of_a_busy_shop_misses_nothing, shop_audit),
 		cmocka_unit_test_teardown(what_a_stranger_commits_late_comes_and_holds_back_what_follows, shop_audit),
+		cmocka_unit_test(a_cursor_ahead_of_the_feed_is_refused),
 		cmocka_unit_test(a_cursor_of_another_database_is_refused_with_the_way_out),
 		cmocka_unit_test(a_cursor_outlives_a_restart_of_postgresql),
 		cmocka_unit_test(what_is_no_cursor_is_refused),

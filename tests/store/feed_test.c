@@ -216,6 +216,28 @@ static void a_cursor_is_a_place_and_nothing_else_is(void **state)
 		assert_false(feed_cursor_parse(text_of(others[i]), &seen));
 }
 
+/* Ahead of it is a place of another life of the same PostgreSQL. */
+static void a_place_ahead_of_the_feed_is_none_of_its(void **unused)
+{
+	struct pg *pg = session(), *other = owner_session();
+	struct feed_state state;
+	append(pg_conn(other), make_sku("A", 1), 1);
+	ok(pg, feed_look(pg, &arena, SOON, &state));
+	struct feed_position at = state.now;
+	assert_true(feed_has(&state, &at));
+	at.sku_id = 1;
+	assert_false(feed_has(&state, &at));
+	at.xid--;
+	assert_true(feed_has(&state, &at));
+	at.xid += 2;
+	assert_false(feed_has(&state, &at));
+	at = state.now;
+	at.identity++;
+	assert_false(feed_has(&state, &at));
+	pg_free(pg);
+	pg_free(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +248,7 @@ int main(void)
 		STORE_TEST(a_ledger_from_a_dump_of_another_cluster_is_recognised),
 		STORE_TEST(another_database_has_another_identity),
 		STORE_TEST(a_cursor_is_a_place_and_nothing_else_is),
+		STORE_TEST(a_place_ahead_of_the_feed_is_none_of_its),
 	};
 	return cmocka_run_group_tests(tests, fixture_start, fixture_end);
 }
