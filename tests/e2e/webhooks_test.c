@@ -83,11 +83,13 @@ static void a_webhook_is_made_shown_and_removed_and_its_secret_is_shown_once(voi
 {
 	subscribe(",\"events\":[\"stock.out\"],\"skus\":[\"WH-B\",\"WH-A\",\"WH-B\"]");
 	assert_string_equal(answer_header(&shop_answer, "Location"), shop_path("webhooks", hook, ""));
+	assert_string_equal(answer_header(&shop_answer, "Cache-Control"), "no-store"); /* nobody keeps a secret for us */
 	assert_int_equal(strncmp(secret, "whsec_", 6), 0);
 	assert_string_equal(answer_string(&shop_answer, "status"), "active");
 	assert_string_equal(look("events.0"), "stock.out");
 	assert_string_equal(answer_string(&shop_answer, "skus.0"), "WH-A");
 	assert_string_equal(answer_string(&shop_answer, "skus.1"), "WH-B");
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "skus")), 2);
 	assert_null(answer_at(&shop_answer, "secret"));
 	assert_null(strstr(shop_answer.body, "whsec_"));
 	admin("GET", "/v1/webhooks", NULL, 200);
@@ -118,6 +120,12 @@ static void the_same_key_makes_one_webhook(void **state)
 	shop_expect(shop.key_admin, "POST", "/v1/webhooks", key, "{\"url\":\"https://example.com/\",\"skus\":[\"A\"]}",
 	            422);
 	shop_expect_problem("idempotency_conflict", "");
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", key,
+	            "{\"url\":\"https://example.com/\",\"skus\":[\"A\",\"B\"],\"events\":[\"stock.out\"]}", 422);
+	shop_expect_problem("idempotency_conflict", "");
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: wh-1\r\nIdempotency-Key: wh-1\r\n", body,
+	            400);
+	shop_expect_problem("malformed_request", "Idempotency-Key");
 	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: \"\r\n", body, 422);
 	shop_expect_problem("invalid_idempotency_key", "");
 	/* A new secret is ours, whatever one may wish. */
@@ -128,6 +136,39 @@ static void the_same_key_makes_one_webhook(void **state)
 	shop_expect(shop.key_admin, "POST", "/v1/webhooks", "Idempotency-Key: wh-2\r\n", body, 201);
 	admin("GET", "/v1/webhooks", NULL, 200); /* in the order of their making, whatever their ids are */
 	assert_string_equal(answer_string(&shop_answer, "items.0.id"), hook);
+}
+
+/* Or he would be told the secret of a webhook that is not his. */
+static void the_same_key_of_another_principal_makes_another_webhook(void **state)
+{
+	static const char other[] = "lu_admin_of_webhooks";
+	const char *key = "Idempotency-Key: wh-3\r\n", *body = "{\"url\":\"https://example.com/\"}";
+	shop_sql(
+		"INSERT INTO lastunit.api_key (sha256, principal_id, prefix, scopes)"
+		" SELECT sha256('%s'), id, 'lu_admi', 1 + 2 + 16 FROM lastunit.principal WHERE name = 'voice' RETURNING 1",
+		other);
+	char code[40];
+	shop_wait_until(shop_ask(&shop, other, "/v1/availability", "{\"skus\":[\"WHOSE\"]}", code) == 200);
+	shop_expect(shop.key_admin, "POST", "/v1/webhooks", key, body, 201);
+	snprintf(hook, sizeof hook, "%s", answer_string(&shop_answer, "id"));
+	shop_expect(other, "POST", "/v1/webhooks", key, body, 201);
+	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "");
+	assert_string_not_equal(answer_string(&shop_answer, "id"), hook);
+}
+
+/* The body of a webhook with so long an address and so many SKUs. */
+static const char *body_of(size_t url_bytes, int skus)
+{
+	static char body[12000];
+	char *to = body + sprintf(body, "{\"url\":\"https://example.com/");
+	size_t path_bytes = url_bytes - strlen("https://example.com/");
+	memset(to, 'x', path_bytes);
+	to += path_bytes;
+	to += sprintf(to, "\",\"skus\":[\"0\"");
+	for (int i = 1; i < skus; i++)
+		to += sprintf(to, ",\"%d\"", i);
+	strcpy(to, "]}");
+	return body;
 }
 
 static void what_is_no_webhook_is_refused(void **state)
@@ -148,9 +189,14 @@ static void what_is_no_webhook_is_refused(void **state)
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		admin("POST", "/v1/webhooks", bad[i], 422);
+	admin("POST", "/v1/webhooks", body_of(2001, 1), 422);
+	shop_expect_problem("invalid_field", "1 to 2000 bytes");
+	admin("POST", "/v1/webhooks", body_of(100, 501), 422);
+	shop_expect_problem("invalid_field", "1 to 500 codes");
 	shop_expect(shop.key_web, "POST", "/v1/webhooks", NULL, "{\"url\":\"https://example.com/\"}", 403);
 	shop_expect(shop.key_web, "GET", "/v1/webhooks", NULL, NULL, 403);
 	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.webhook"), 0);
+	admin("POST", "/v1/webhooks", body_of(2000, 500), 201);
 }
 
 static void there_is_an_end_to_how_many_there_can_be(void **state)
@@ -234,6 +280,9 @@ static void a_new_secret_is_signed_with_beside_the_old_one(void **state)
 	admin("POST", shop_path("webhooks", hook, "/rotate"), NULL, 200);
 	snprintf(secret, sizeof secret, "%s", answer_string(&shop_answer, "secret"));
 	assert_string_not_equal(secret, old);
+	/* For a day. */
+	assert_in_range(shop_sql_int("SELECT extract(epoch FROM old_secret_until - now())::int8 FROM lastunit.webhook"),
+	                23 * 3600, 24 * 3600);
 	sell("WH-ROTATE", 1);
 	const struct delivery *d = receiver_take(&receiver);
 	assert_non_null(d);
@@ -414,6 +463,26 @@ static void what_it_does_not_want_is_put_aside_and_shown(void **state)
 	assert_int_equal(receiver_count(&receiver), 6);
 }
 
+static void what_was_put_aside_comes_in_pages(void **state)
+{
+	subscribe("");
+	shop_sql(
+		"INSERT INTO lastunit.webhook_failure (webhook_id, message, body, attempts, error)"
+		" SELECT '%s', 'msg_' || n, '{}', 5, 'a test' FROM generate_series(1, 3) n",
+		hook);
+	admin("GET", shop_path("webhooks", hook, "/deliveries?limit=2"), NULL, 200);
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "items")), 2);
+	assert_string_equal(answer_string(&shop_answer, "items.1.message_id"), "msg_2");
+	const char *rest = shop_text("/deliveries?limit=2&after=%s", answer_string(&shop_answer, "next"));
+	admin("GET", shop_path("webhooks", hook, rest), NULL, 200);
+	assert_int_equal(json_array_size(answer_at(&shop_answer, "items")), 1);
+	assert_string_equal(answer_string(&shop_answer, "items.0.message_id"), "msg_3");
+	assert_true(json_is_null(answer_at(&shop_answer, "next")));
+	admin("GET", shop_path("webhooks", hook, "/deliveries?after=x"), NULL, 422);
+	shop_expect_problem("invalid_field", "`after`");
+	admin("GET", shop_path("webhooks", hook, "/deliveries?after=-1"), NULL, 422);
+}
+
 static void a_redirect_is_not_followed(void **state)
 {
 	struct receiver elsewhere;
@@ -563,6 +632,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WEBHOOK_TEST(a_webhook_is_made_shown_and_removed_and_its_secret_is_shown_once),
 		WEBHOOK_TEST(the_same_key_makes_one_webhook),
+		WEBHOOK_TEST(the_same_key_of_another_principal_makes_another_webhook),
 		WEBHOOK_TEST(what_is_no_webhook_is_refused),
 		WEBHOOK_TEST(there_is_an_end_to_how_many_there_can_be),
 		WEBHOOK_TEST(a_change_is_told_signed_as_availability),
@@ -577,6 +647,7 @@ int main(void)
 		WEBHOOK_TEST(it_is_left_in_peace_as_long_as_it_asks),
 		WEBHOOK_TEST(gone_means_gone_until_it_is_enabled),
 		WEBHOOK_TEST(what_it_does_not_want_is_put_aside_and_shown),
+		WEBHOOK_TEST(what_was_put_aside_comes_in_pages),
 		WEBHOOK_TEST(a_redirect_is_not_followed),
 		WEBHOOK_TEST(one_that_is_silent_holds_up_nobody_else),
 		WEBHOOK_TEST(who_takes_nothing_for_long_is_disabled),
