@@ -38,6 +38,7 @@ static void items_are_ledger_entries_with_their_sku(void **state)
 	service_create_sku(&shop, "CHANGES-A", 5);
 	assert_int_equal(service_sell(&shop, shop.key_pos, NULL, "CHANGES-A", 2), 201);
 	expect_item("CHANGES-A", 1);
+	assert_string_equal(answer_header(&shop_answer, "Cache-Control"), "no-store");
 	assert_string_equal(answer_string(&shop_answer, "items.0.kind"), "create");
 	assert_int_equal(answer_int(&shop_answer, "items.0.on_hand_after"), 5);
 	expect_item("CHANGES-A", 2);

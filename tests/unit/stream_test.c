@@ -338,6 +338,9 @@ static void who_is_refused_is_told_when_to_come_back(void **state)
 	assert_int_equal(answer.status, 200);
 	assert_string_equal(http_answer_field(&answer, "Content-Type"), "text/event-stream");
 	assert_string_equal(answer.body, "retry: 5000\n\n");
+	/* What a proxy keeps or gathers is no news. */
+	assert_string_equal(http_answer_field(&answer, "Cache-Control"), "no-store");
+	assert_string_equal(http_answer_field(&answer, "X-Accel-Buffering"), "no");
 	http_answer_done(&answer);
 }
 
