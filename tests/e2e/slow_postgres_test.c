@@ -43,6 +43,32 @@ static void who_sells_waits_for_the_keys_and_is_not_refused(void **state)
 	detour_close(&detour);
 }
 
+/* An old number says that it is one, and has no tag: whoever revalidated it would be told that nothing has changed. */
+static void who_takes_an_old_number_is_told_that_it_is_one(void **state)
+{
+	static const char allowed[] = "Cache-Control: max-stale=60\r\n";
+	static struct detour detour;
+	service_create_sku(&shop, "OLD", 10);
+	detour_open(&detour);
+	shop_warm(&detour.service, "OLD");
+	proxy_cut_all(&detour.postgres, true);
+	wait_reachable(&detour.service, false);
+	struct answer one = service_call(&detour.service, shop.key_web, "GET", "/v1/availability/OLD", allowed, NULL);
+	struct answer several = service_call(&detour.service, shop.key_web, "GET", "/v1/availability?sku=OLD", allowed,
+	                                     NULL);
+	proxy_cut_all(&detour.postgres, false);
+	detour_close(&detour);
+	assert_int_equal(one.status, 200);
+	assert_int_equal(answer_int(&one, "available"), 10);
+	assert_true(json_is_true(answer_at(&one, "stale")));
+	assert_string_equal(answer_header(&one, "Cache-Status"), "lastunit; fwd=stale");
+	assert_string_equal(answer_header(&one, "ETag"), "");
+	assert_true(json_is_true(answer_at(&several, "items.0.stale")));
+	assert_string_equal(answer_header(&several, "Cache-Status"), "lastunit; fwd=stale");
+	answer_done(&one);
+	answer_done(&several);
+}
+
 /* Revoked since, and never heard of it: the first reading of the lease has to say whether they are still good. */
 static void keys_read_at_the_start_are_believed_only_once_they_were_read_again(void **state)
 {
@@ -69,6 +95,7 @@ int main(void)
 	shop_options = options;
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(who_sells_waits_for_the_keys_and_is_not_refused, shop_audit),
+		cmocka_unit_test_teardown(who_takes_an_old_number_is_told_that_it_is_one, shop_audit),
 		cmocka_unit_test_teardown(keys_read_at_the_start_are_believed_only_once_they_were_read_again, shop_audit),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
