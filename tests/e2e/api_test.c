@@ -72,6 +72,7 @@ static void operators_pages_need_no_key(void **state)
 	assert_true(json_is_true(answer_at(&answer, "database_reachable")));
 	assert_true(json_is_boolean(answer_at(&answer, "redis_reachable")));
 	assert_true(json_is_array(answer_at(&answer, "warnings")));
+	assert_string_equal(answer_header(&answer, "Cache-Control"), "no-store");
 	call(NULL, "GET", "/metrics", NULL, NULL, 200);
 	assert_non_null(strstr(answer.body, "\nlastunit_http_requests_total "));
 	assert_non_null(strstr(answer_header(&answer, "Content-Type"), "text/plain; version=0.0.4"));
@@ -91,6 +92,10 @@ static void without_a_redis_it_is_ready_and_says_so(void **state)
 	assert_string_equal(answer_string(&ready, "status"), "ok");
 	assert_true(json_is_null(answer_at(&ready, "redis_reachable")));
 	assert_non_null(strstr(ready.body, "no Redis is configured: every read comes from PostgreSQL"));
+	answer_done(&ready);
+	service_create_sku(&service, "NO-REDIS", 1);
+	ready = service_call(&beside, service.key_web, "GET", "/v1/availability?sku=NO-REDIS", NULL, NULL);
+	assert_string_equal(answer_header(&ready, "Cache-Status"), "lastunit; fwd=bypass");
 	answer_done(&ready);
 	assert_int_equal(service_stop(&beside), 0);
 }
@@ -113,6 +118,9 @@ static void the_index_of_routes_names_every_call(void **state)
 {
 	call(NULL, "GET", "/routes", NULL, NULL, 200);
 	assert_string_equal(answer_header(&answer, "Content-Type"), "text/html; charset=utf-8");
+	assert_string_equal(answer_header(&answer, "Content-Security-Policy"),
+	                    "default-src 'none'; style-src 'unsafe-inline'");
+	assert_string_equal(answer_header(&answer, "X-Content-Type-Options"), "nosniff");
 	static const char *const says[] = {"Lastunit",
 	                                   "<code>GET /v1/availability/{sku}</code> read",
 	                                   "<code>POST /v1/reservations/{id}/commit</code> sell",
@@ -441,9 +449,15 @@ static void a_hit_says_so(void **state)
 	}
 	assert_string_equal(answer_header(&answer, "Cache-Status"), "lastunit; hit");
 	assert_int_equal(answer_int(&answer, "available"), 1);
+	/* Of several the one that had to go furthest. */
+	get("/v1/availability?sku=HIT", 200);
+	assert_string_equal(answer_header(&answer, "Cache-Status"), "lastunit; hit");
+	get("/v1/availability?sku=HIT&sku=NO-HIT", 200);
+	assert_string_equal(answer_header(&answer, "Cache-Status"), "lastunit; fwd=miss");
 	call(NULL, "GET", "/readyz", NULL, NULL, 200);
 	assert_string_equal(answer_string(&answer, "status"), "ok");
 	assert_string_equal(answer_string(&answer, "epoch"), "open");
+	assert_int_equal(answer_int(&answer, "queue_depth"), 0);
 	assert_true(json_is_true(answer_at(&answer, "redis_reachable")));
 	assert_true(json_is_true(answer_at(&answer, "lease")));
 }
@@ -664,6 +678,7 @@ static void expect_described(const json_t *description, const char *method, cons
 static json_t *read_description(void)
 {
 	call(NULL, "GET", "/openapi.json", NULL, NULL, 200);
+	assert_string_equal(answer_header(&answer, "Access-Control-Allow-Origin"), "*"); /* editors in a browser read it */
 	json_t *description = json_loads(answer.body, 0, NULL);
 	assert_non_null(description);
 	return description;

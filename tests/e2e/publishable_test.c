@@ -33,6 +33,8 @@ static void a_page_of_ours_may_read(void **state)
 	ask(key, "/v1/availability/PUB", "https://shop.example", 200);
 	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "https://shop.example");
 	assert_string_equal(answer_header(&shop_answer, "Vary"), "Origin");
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Expose-Headers"),
+	                    "ETag, Cache-Status, Retry-After");
 	ask(key, "/v1/availability/PUB", "http://localhost:3000", 200);
 	ask(key, "/v1/availability/PUB", NULL, 200);
 	ask(NULL, shop_text("/v1/availability/PUB?key=%s", key), "https://shop.example", 200);
@@ -106,6 +108,7 @@ static void a_browser_may_ask_first(void **state)
 		"Access-Control-Request-Headers: authorization\r\n";
 	shop_expect(NULL, "OPTIONS", "/v1/availability/PUB", headers, NULL, 204);
 	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Methods"), "GET");
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Max-Age"), "600"); /* else each request is two */
 	assert_non_null(strstr(answer_header(&shop_answer, "Access-Control-Allow-Headers"), "Authorization"));
 	/* What is too long for an address is asked by POST, and JSON is a type that a browser asks about. */
 	const char *post =
