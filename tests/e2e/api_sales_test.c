@@ -131,6 +131,9 @@ static void checkouts_of_one_reference_come_in_pages(void **state)
 	get(path, 200);
 	assert_int_equal(json_array_size(answer_at(&answer, "items")), 1);
 	assert_true(json_is_null(answer_at(&answer, "next")));
+	get("/v1/checkouts?reference=pages&limit=3", 200); /* they fit, and there is no more */
+	assert_int_equal(json_array_size(answer_at(&answer, "items")), 3);
+	assert_true(json_is_null(answer_at(&answer, "next")));
 	get("/v1/checkouts?reference=pages&after=x", 422);
 }
 
@@ -182,6 +185,7 @@ static void a_cancellation_that_a_count_has_no_room_for_names_its_line(void **st
 	post(path_of("checkouts", id, "/cancel"), NULL, 409);
 	problem("count_out_of_range", "FULL: 1 requested, on_hand is 1000000000000000. ");
 	assert_string_equal(answer_string(&answer, "lines.0.sku"), "FULL");
+	assert_int_equal(answer_int(&answer, "lines.0.requested"), 1);
 	assert_int_equal(answer_int(&answer, "lines.0.on_hand"), 1000000000000000);
 	row_is("FULL", 1000000000000000, 0);
 }
@@ -223,6 +227,7 @@ static void a_hold_is_committed_once(void **state)
 	assert_string_equal(answer_string(&answer, "id"), checkout);
 	post(path_of("reservations", id, "/release"), NULL, 409);
 	problem("reservation_not_active", "A committed one is sold: cancel its checkout.");
+	assert_null(answer_at(&answer, "lines")); /* none of them is the reason */
 	post(path_of("reservations", id, "/extend"), NULL, 409);
 	row_is("HOLD", 2, 0);
 	get(path_of("reservations", id, ""), 200);
@@ -370,6 +375,7 @@ static void without_the_scope_orders_anothers_does_not_exist(void **state)
 	call(service.key_pos, "GET", path_of("reservations", web, ""), NULL, NULL, 404);
 	problem("unknown_reservation", "orders");
 	call(service.key_pos, "POST", path_of("reservations", web, "/commit"), NULL, NULL, 404);
+	call(service.key_pos, "GET", path_of("reservations", pos, ""), NULL, NULL, 200);
 	call(service.key_pos, "GET", "/v1/reservations?sku=WHOSE", NULL, NULL, 200);
 	assert_int_equal(json_array_size(answer_at(&answer, "items")), 1);
 	assert_string_equal(answer_string(&answer, "items.0.id"), pos);

@@ -165,6 +165,9 @@ static void every_problem_has_a_page_and_the_index_names_them_all(void **state)
 	call(NULL, "GET", "/problems/no_such_thing", NULL, NULL, 404);
 	problem("not_found", "/problems");
 	call(NULL, "GET", "/problems/ok", NULL, NULL, 404);
+	char path[200] = "/problems/";
+	memset(path + strlen(path), 'x', 100);
+	call(NULL, "GET", path, NULL, NULL, 404);
 }
 
 /* Who reads "nothing is stored" takes a new key, and sells twice. */
@@ -559,6 +562,8 @@ static void the_ledger_has_every_change_in_order(void **state)
 	assert_int_equal(answer_int(&answer, "items.2.version"), 3);
 	get("/v1/skus/BOOK/ledger?limit=2", 200);
 	assert_string_equal(answer_string(&answer, "next"), "2");
+	get("/v1/skus/BOOK/ledger?limit=3", 200); /* they fit, and there is no more */
+	assert_true(json_is_null(answer_at(&answer, "next")));
 	get("/v1/skus/BOOK/ledger?limit=2&after=2", 200);
 	assert_int_equal(answer_int(&answer, "items.0.version"), 3);
 	assert_true(json_is_null(answer_at(&answer, "next")));

@@ -154,7 +154,8 @@ static void a_typo_is_refused_by_its_name(void **state)
 {
 	refused(OPERATION_CHECKOUT, "{\"line\":[]}", LU_INVALID_FIELD, "`line`");
 	refused(OPERATION_CHECKOUT, "{\"Lines\":[]}", LU_INVALID_FIELD, "`Lines`");
-	refused(OPERATION_CHECKOUT, "{\"lines\":[{\"sku\":\"A\",\"qty\":1}]}", LU_INVALID_FIELD, "`lines[0].qty`");
+	refused(OPERATION_CHECKOUT, "{\"lines\":[{\"sku\":\"A\",\"qty\":1}]}", LU_INVALID_FIELD,
+	        "`lines[0].qty` is not a field of a line; it has sku and quantity.");
 	refused(OPERATION_RESERVE, "{\"lines\":[{\"sku\":\"A\",\"quantity\":1}],\"ttl\":5}", LU_INVALID_FIELD,
 	        "ttl_seconds");
 	refused(OPERATION_COMMIT, "{\"lines\":[]}", LU_INVALID_FIELD, "`lines`");
@@ -283,6 +284,15 @@ static void a_sku_is_put_with_what_is_given(void **state)
 	refused(OPERATION_SKU_PUT, "{\"titles\":{\"english\":\"x\"}}", LU_INVALID_FIELD, "`titles.english`");
 	refused(OPERATION_SKU_PUT, "{\"titles\":{\"en\":1}}", LU_INVALID_FIELD, "`titles.en`");
 	refused(OPERATION_SKU_PUT, "{\"names\":[\"a\",\"\"]}", LU_INVALID_FIELD, "`names[1]`");
+	refused(OPERATION_SKU_PUT, "{\"names\":\"a\"}", LU_INVALID_FIELD, "`names`");
+	struct buffer json = {0};
+	buffer_add_string(&json, "{\"names\":[\"0\"");
+	for (int i = 1; i <= NAMES_MAX; i++)
+		buffer_add_format(&json, ",\"%d\"", i);
+	buffer_add_string(&json, "]}");
+	buffer_add_char(&json, 0);
+	refused(OPERATION_SKU_PUT, json.data, LU_INVALID_FIELD, "at most 100 strings");
+	buffer_done(&json);
 }
 
 static void a_body_is_an_object(void **state)
@@ -351,19 +361,25 @@ static void a_list_of_codes_is_read_in_order(void **state)
 	assert_text(skus[1], "A");
 	assert_text(skus[2], "B");
 	done(&d);
-	const char *const wrong[] = {"{}",
-	                             "{\"skus\":[]}",
-	                             "{\"skus\":\"A\"}",
-	                             "{\"skus\":[\"A \"]}",
-	                             "{\"sku\":[\"A\"]}",
-	                             "[]",
-	                             "{\"skus\":[\"A\"],\"x\":1}"};
+	static const struct {
+		const char *body;
+		enum lu_error error;
+	} wrong[] = {
+		{"{}", LU_INVALID_FIELD},
+		{"{\"skus\":[]}", LU_INVALID_FIELD},
+		{"{\"skus\":\"A\"}", LU_INVALID_FIELD},
+		{"{\"skus\":[\"A \"]}", LU_INVALID_SKU},
+		{"{\"skus\":[1]}", LU_INVALID_SKU},
+		{"{\"sku\":[\"A\"]}", LU_INVALID_FIELD},
+		{"[]", LU_MALFORMED_REQUEST},
+		{"{\"skus\":[\"A\"],\"x\":1}", LU_INVALID_FIELD},
+	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		struct decoded bad = decode(OPERATION_COMMIT, wrong[i]);
+		struct decoded bad = decode(OPERATION_COMMIT, wrong[i].body);
 		arena_init(&bad.arena, 4096);
 		if (body_skus(bad.json, &bad.arena, &skus, &count, &bad.fault))
-			fail_msg("accepted: %s", wrong[i]);
-		assert_int_not_equal(bad.fault.error, LU_OK);
+			fail_msg("accepted: %s", wrong[i].body);
+		assert_int_equal(bad.fault.error, wrong[i].error);
 		assert_true(bad.fault.detail.size > 0);
 		done(&bad);
 	}

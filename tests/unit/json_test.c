@@ -129,6 +129,10 @@ static void brackets_in_a_string_and_side_by_side_are_not_depth(void **state)
 	char tricky[300] = "[\"\\\\\",";
 	memset(tricky + 6, '[', 100);
 	assert_refused((struct text){tricky, 106}, "deep");
+	/* nor does one in a string make it shallower again */
+	for (int i = 0; i < 65; i++)
+		memcpy(body + i * 5, "[\"]\",", 5);
+	assert_refused((struct text){body, 325}, "deep");
 }
 
 static void integers_are_exact_and_never_made_of_reals(void **state)
@@ -199,6 +203,7 @@ static void commas_stand_where_they_belong(void **state)
 	json_key(&w, "list");
 	json_array_open(&w);
 	json_put_int(&w, -1);
+	json_put_int(&w, 10);
 	json_put_bool(&w, true);
 	json_put_bool(&w, false);
 	json_put_null(&w);
@@ -215,7 +220,7 @@ static void commas_stand_where_they_belong(void **state)
 	json_put_int(&w, INT64_MIN);
 	json_object_close(&w);
 	assert_written(
-		"{\"empty\":[],\"list\":[-1,true,false,null,{},{\"a\":\"\"},[1, 2],\"x\"],\"n\":-9223372036854775808}");
+		"{\"empty\":[],\"list\":[-1,10,true,false,null,{},{\"a\":\"\"},[1, 2],\"x\"],\"n\":-9223372036854775808}");
 }
 
 static void a_jsonb_loses_the_blanks_between_only(void **state)
