@@ -201,6 +201,17 @@ static void handle_secret(struct request *request)
 	              arena_printf(request_arena(request), "%d", (int)request_principal(request)->id));
 }
 
+/* With a key of the service's own, as a channel does it. */
+static void handle_as(struct request *request)
+{
+	const char *why = "";
+	enum lu_error error = auth_as(request, TEXT("lu_full"), SCOPE_STOCK, &why);
+	if (error)
+		problem_reply(request, error, (struct text){why, strlen(why)});
+	else
+		handle_secret(request);
+}
+
 static void handle_loop(struct request *request)
 {
 	request_reply(request, 200, "text/plain",
@@ -238,6 +249,7 @@ static const struct route routes[] = {
 	{HTTP_METHOD_GET, "/status/{code}", 0, handle_status},
 	{HTTP_METHOD_GET, "/secret", SCOPE_READ | SCOPE_STOCK, handle_secret},
 	{HTTP_METHOD_GET, "/look", SCOPE_READ, handle_secret},
+	{HTTP_METHOD_GET, "/as", 0, handle_as},
 	{HTTP_METHOD_GET, "/loop", 0, handle_loop},
 	{HTTP_METHOD_GET, "/shortage", 0, handle_shortage},
 	{HTTP_METHOD_GET, "/overload", 0, handle_overload},
@@ -406,6 +418,22 @@ static void a_request_is_answered_and_the_connection_kept(void **state)
 	await_connections(0);
 }
 
+static void the_date_goes_on(void **state)
+{
+	struct http_client client = client_of(state);
+	struct http_answer answer = {0};
+	char first[40];
+	int64_t deadline = deadline_in_ms(WAIT_MS);
+	assert_call(&client, "GET", "/hello", NULL, NULL, 200, &answer);
+	snprintf(first, sizeof first, "%s", http_answer_field(&answer, "Date"));
+	do
+		assert_call(&client, "GET", "/hello", NULL, NULL, 200, &answer);
+	while (strcmp(http_answer_field(&answer, "Date"), first) == 0 && clock_boottime_ns() < deadline);
+	assert_string_not_equal(http_answer_field(&answer, "Date"), first);
+	http_answer_done(&answer);
+	http_client_done(&client);
+}
+
 static void bodies_of_every_size_arrive_whole(void **state)
 {
 	static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 16383, 16384, 16385, 20480, 65536, BODY_MAX - 1, BODY_MAX};
@@ -519,6 +547,8 @@ static void query_values_are_found_by_name_and_number(void **state)
 	assert_string_equal(answer.body, "");
 	assert_call(&client, "GET", "/query?sku=A&Sku=B", NULL, NULL, 200, &answer);
 	assert_string_equal(answer.body, "unknown:Sku [A]");
+	assert_call(&client, "GET", "/query?sku=A&=5", NULL, NULL, 200, &answer);
+	assert_string_equal(answer.body, "unknown:= [A]");
 	http_answer_done(&answer);
 	http_client_done(&client);
 }
@@ -530,6 +560,7 @@ static void json_is_asked_for_by_its_type_and_read_whole(void **state)
 	assert_call(&client, "POST", "/json", NULL, "{\"a\": 1}", 200, &answer);
 	assert_string_equal(answer.body, "object");
 	assert_call(&client, "POST", "/json", "Content-Type: Application/JSON; charset=utf-8\r\n", "[1]", 200, &answer);
+	assert_call(&client, "POST", "/json", "Content-Type: application/json ;charset=utf-8\r\n", "[1]", 200, &answer);
 	static const char *const types[] = {"Content-Type: text/plain\r\n", "Content-Type: application/jsonx\r\n",
 	                                    "Content-Type:\r\n"};
 	for (size_t i = 0; i < COUNT(types); i++) {
@@ -561,12 +592,17 @@ static void problems_carry_what_their_status_asks_for(void **state)
 {
 	struct http_client client = client_of(state);
 	struct http_answer answer = {0};
+	int64_t of_clients = metric_get(METRIC_HTTP_ERRORS_4XX), of_ours = metric_get(METRIC_HTTP_ERRORS_5XX);
 	assert_call(&client, "GET", "/shortage", NULL, NULL, 409, &answer);
 	assert_problem(&answer, 409, "insufficient_stock");
+	assert_int_equal(metric_get(METRIC_HTTP_ERRORS_4XX), of_clients + 1);
+	assert_int_equal(metric_get(METRIC_HTTP_ERRORS_5XX), of_ours);
 	assert_non_null(strstr(answer.body, "\"lines\":[]"));
 	assert_null(http_answer_field(&answer, "Retry-After"));
 	assert_call(&client, "GET", "/overload", NULL, NULL, 503, &answer);
 	assert_problem(&answer, 503, "overloaded");
+	assert_int_equal(metric_get(METRIC_HTTP_ERRORS_4XX), of_clients + 1);
+	assert_int_equal(metric_get(METRIC_HTTP_ERRORS_5XX), of_ours + 1);
 	assert_string_equal(http_answer_field(&answer, "Retry-After"), "1");
 	http_answer_done(&answer);
 	http_client_done(&client);
@@ -682,8 +718,11 @@ static void a_keyring_that_is_not_fresh_opens_only_what_is_read(void **state)
 	client.key = "lu_full";
 	keys_are_fresh(place);
 	assert_call(&client, "GET", "/secret", NULL, NULL, 200, &answer);
+	assert_call(&client, "GET", "/as", NULL, NULL, 200, &answer);
 	/* the connection remembers its key, and that does not help it */
 	keys_are_stale(place);
+	assert_call(&client, "GET", "/as", NULL, NULL, 503, &answer);
+	assert_problem(&answer, 503, "database_unavailable");
 	assert_call(&client, "GET", "/secret", NULL, NULL, 503, &answer);
 	assert_problem(&answer, 503, "database_unavailable");
 	assert_string_equal(http_answer_field(&answer, "Retry-After"), "1");
@@ -1325,6 +1364,22 @@ static void addresses_that_cannot_be_served_are_explained(void **state)
 	assert_non_null(strstr(why, "in use"));
 }
 
+/* The soft limit is often 1024, whatever number of connections is configured. */
+static void as_many_descriptors_as_connections_are_asked_for(void **state)
+{
+	struct rlimit before, low, raised;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	low = (struct rlimit){.rlim_cur = 300, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	struct config config = usual;
+	config.http_connections_max = 400;
+	struct server *server = serve(&config);
+	getrlimit(RLIMIT_NOFILE, &raised);
+	setrlimit(RLIMIT_NOFILE, &before);
+	stop(server);
+	assert_true(raised.rlim_cur >= 400);
+}
+
 static void an_ipv6_address_is_served_too(void **state)
 {
 	int probe = socket(AF_INET6, SOCK_STREAM, 0);
@@ -1471,6 +1526,7 @@ int main(void)
 	clock_cond_init(&app.cond);
 	const struct CMUnitTest tests[] = {
 		TEST(a_request_is_answered_and_the_connection_kept),
+		TEST(the_date_goes_on),
 		TEST(bodies_of_every_size_arrive_whole),
 		TEST(a_request_may_come_byte_by_byte),
 		TEST(head_and_bodiless_statuses_send_no_body),
@@ -1509,6 +1565,7 @@ int main(void)
 		TEST(connections_beyond_the_limit_are_told_so),
 		TEST(an_idle_connection_costs_little_memory),
 		TEST(addresses_that_cannot_be_served_are_explained),
+		TEST(as_many_descriptors_as_connections_are_asked_for),
 		TEST(an_ipv6_address_is_served_too),
 		TEST(a_stop_lets_running_requests_end),
 		TEST(a_stop_waits_no_longer_than_its_limit_for_clients),

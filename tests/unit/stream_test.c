@@ -272,6 +272,17 @@ static void what_the_client_says_meanwhile_is_dropped(void **state)
 	assert_true(comes(&app.ended));
 }
 
+static void who_talks_without_end_instead_of_listening_is_closed(void **state)
+{
+	static char noise[100000];
+	memset(noise, 'n', sizeof noise);
+	open_stream();
+	/* What is refused in the end is beyond the limit and what the sockets hold. */
+	for (int i = 0; i < 1000 && http_client_send(&client, noise, sizeof noise); i++)
+		continue;
+	assert_true(comes(&app.ended));
+}
+
 static void head_gets_the_head_and_is_over(void **state)
 {
 	struct http_answer answer = {0};
@@ -368,6 +379,7 @@ int main(void)
 		STREAM_TEST(who_left_before_it_was_opened_is_told_of_at_once),
 		STREAM_TEST(who_leaves_ends_it),
 		STREAM_TEST(what_the_client_says_meanwhile_is_dropped),
+		STREAM_TEST(who_talks_without_end_instead_of_listening_is_closed),
 		STREAM_TEST(head_gets_the_head_and_is_over),
 		STREAM_TEST(who_does_not_read_is_queued_one_send_and_told_when_there_is_room),
 		cmocka_unit_test_prestate_setup_teardown(who_never_reads_is_closed, setup, teardown, &short_ms),
