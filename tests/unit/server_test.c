@@ -1094,6 +1094,28 @@ static void dribbled_requests_end_by_their_deadline(void **state)
 	stop(server);
 }
 
+/* A handler may take longer than a client may be silent. */
+static void silence_begins_with_the_last_answer(void **state)
+{
+	enum { IDLE_MS = 2000 };
+	struct server *server = serve_with(60000, 60000, IDLE_MS);
+	struct http_client client = http_client(server_address(server), NULL);
+	struct http_answer answer = {0};
+	assert_true(http_client_open(&client));
+	assert_true(http_client_send_text(&client, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n"));
+	struct held *held = take_held();
+	clock_sleep_until(deadline_in_ms(IDLE_MS + 100));
+	release(held);
+	assert_read(&client, &answer);
+	clock_sleep_until(deadline_in_ms(200)); /* some ticks */
+	assert_true(http_client_send_text(&client, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"));
+	assert_read(&client, &answer);
+	assert_string_equal(answer.body, "hello");
+	http_answer_done(&answer);
+	http_client_done(&client);
+	stop(server);
+}
+
 static void a_silent_connection_is_closed_without_a_word(void **state)
 {
 	struct server *server = serve_with(60000, 60000, 200);
@@ -1553,6 +1575,7 @@ int main(void)
 		TEST(long_targets_and_headers_are_told_apart),
 		TEST(an_expected_body_is_asked_for_once),
 		TEST(dribbled_requests_end_by_their_deadline),
+		TEST(silence_begins_with_the_last_answer),
 		TEST(a_silent_connection_is_closed_without_a_word),
 		TEST(a_client_that_does_not_read_is_closed),
 		TEST(a_client_that_reads_steadily_is_served_for_as_long_as_it_takes),
