@@ -4,6 +4,7 @@
  * another site that talks to an agent's server; a hold that is over, told as granted; a client of one era that is
  * answered in the other's words.
  */
+#include "lib/command.h"
 #include "lib/shop.h"
 
 #define LEGACY "MCP-Protocol-Version: 2025-11-25\r\n"
@@ -266,8 +267,9 @@ static void an_agent_finds_checks_holds_and_buys(void **state)
 
 static void the_same_offer_holds_once(void **state)
 {
+	char offer[80];
 	service_create_sku(&shop, "MCP-ONCE", 5);
-	const char *offer = offer_for(shop.key_agent, "MCP-ONCE");
+	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-ONCE"));
 	call(shop.key_agent, "hold", holding(offer, "MCP-ONCE", 2));
 	char first[40];
 	snprintf(first, sizeof first, "%s", said("hold_id"));
@@ -275,7 +277,7 @@ static void the_same_offer_holds_once(void **state)
 	assert_string_equal(said("hold_id"), first);
 	shop_expect_row("MCP-ONCE", 5, 2);
 	call(shop.key_agent, "hold", holding(offer, "MCP-ONCE", 3));
-	expect_fault("check_stock");
+	expect_fault("already been used for another cart. Call check_stock");
 	shop_expect_row("MCP-ONCE", 5, 2);
 }
 
@@ -399,7 +401,10 @@ static void bad_arguments_are_told_to_the_model(void **state)
 		const char *tool, *arguments, *word;
 	} rows[] = {
 		{"find_products", "{}", "query"},
+		{"find_products", "{\"query\":\"\"}", "1 to 400 bytes"},
+		{"find_products", "{\"query\":7}", "1 to 400 bytes"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":0}", "limit"},
+		{"find_products", "{\"query\":\"mug\",\"limit\":21}", "limit"},
 		{"find_products", "{\"query\":\"mug\",\"limit\":1.0}", "limit"},
 		{"find_products", "{\"query\":\"mug\",\"colour\":\"red\"}", "no argument \"colour\"; it takes query, limit"},
 		/* Words of the schema, and arguments of another tool. */
@@ -419,6 +424,12 @@ static void bad_arguments_are_told_to_the_model(void **state)
 	const char *offer = offer_for(shop.key_agent, "MCP-OUT");
 	call(shop.key_agent, "hold", holding(offer, "MCP-OUT", -1));
 	expect_fault("lines[0].quantity");
+	call(shop.key_agent, "find_products", shop_text("{\"query\":\"%0401d\"}", 0));
+	expect_fault("1 to 400 bytes");
+	call(shop.key_agent, "find_products", shop_text("{\"query\":\"%0400d\",\"limit\":20}", 0));
+	assert_false(is_true("result.isError"));
+	post(shop.key_agent, LEGACY, request("tools/call", "{\"name\":\"check_stock\",\"arguments\":[]}"), 200);
+	assert_int_equal(answer_int(&shop_answer, "error.code"), -32602);
 }
 
 /* What a model believes it has said must not be done without it. */
@@ -444,6 +455,73 @@ static void missing_arguments_are_none(void **state)
 	expect_fault("lacks the argument \"skus\"");
 	post(shop.key_agent, LEGACY, request("tools/call", "{\"name\":\"hold\"}"), 200);
 	expect_fault("from check_stock");
+}
+
+static void a_key_that_only_reads_finds_and_holds_nothing(void **state)
+{
+	char key[80];
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "watcher", "--channel", "agent",
+	                                                   "--scopes", "read", NULL},
+	                                  (const char *[]){shop_text("LASTUNIT_DATABASE_URL=%s", shop.database_url), NULL});
+	assert_int_equal(sscanf(made.out, "%79s", key), 1);
+	command_done(&made);
+	service_create_sku(&shop, "MCP-SEEN", 5);
+	const char *offer = offer_for(key, "MCP-SEEN");
+	post(key, LEGACY,
+	     request("tools/call", shop_text("{\"name\":\"hold\",\"arguments\":%s}", holding(offer, "MCP-SEEN", 1))), 403);
+	shop_expect_problem("forbidden", "sell");
+	shop_expect_row("MCP-SEEN", 5, 0);
+}
+
+/* --- without a key of their own ----------------------------------------------------------------------------------- */
+
+static struct answer call_openly(const struct service *open, const char *key, const char *tool, const char *arguments)
+{
+	return service_call(open, key, "POST", "/mcp", LEGACY,
+	                    request("tools/call", shop_text("{\"name\":\"%s\",\"arguments\":%s}", tool, arguments)));
+}
+
+/* The hold's id, and how long it lives. */
+static int64_t hold_openly(const struct service *open, const char *key, char ret_id[80])
+{
+	struct answer answer = call_openly(open, key, "check_stock", "{\"skus\":[\"MCP-PUBLIC\"]}");
+	const char *offer = shop_text("%s", answer_string(&answer, "result.structuredContent.offer_id"));
+	answer_done(&answer);
+	answer = call_openly(open, key, "hold", holding(offer, "MCP-PUBLIC", 1));
+	assert_true(json_is_true(answer_at(&answer, "result.structuredContent.granted")));
+	snprintf(ret_id, 80, "{\"hold_id\":\"%s\"}", answer_string(&answer, "result.structuredContent.hold_id"));
+	int64_t left_s = answer_int(&answer, "result.structuredContent.expires_in_seconds");
+	answer_done(&answer);
+	return left_s;
+}
+
+/* Nobody knows who they are: what they hold comes back soon, and they buy nothing. */
+static void agents_without_a_key_hold_for_two_minutes_and_do_not_buy(void **state)
+{
+	struct service open;
+	char id[80], own[80];
+	service_create_sku(&shop, "MCP-PUBLIC", 5);
+	service_beside(&open, &shop, NULL, NULL,
+	               (const char *[]){"--public-mcp", shop.key_agent, "--log-level", "error", NULL});
+	assert_in_range(hold_openly(&open, NULL, id), 100, 120);
+	struct answer answer = call_openly(&open, NULL, "buy", id);
+	assert_int_equal(answer.status, 401);
+	assert_non_null(strstr(answer_string(&answer, "detail"), "a key of your own"));
+	answer_done(&answer);
+	shop_expect_row("MCP-PUBLIC", 5, 1);
+	answer = call_openly(&open, NULL, "release_hold", id);
+	assert_true(json_is_true(answer_at(&answer, "result.structuredContent.released")));
+	answer_done(&answer);
+	/* Who has one is who he is, also there. */
+	assert_in_range(hold_openly(&open, shop.key_agent, own), 590, 600);
+	answer = call_openly(&open, shop.key_agent, "buy", own);
+	assert_true(json_is_true(answer_at(&answer, "result.structuredContent.sold")));
+	answer_done(&answer);
+	answer = call_openly(&open, "lu_nobodys", "check_stock", "{\"skus\":[\"MCP-PUBLIC\"]}");
+	assert_int_equal(answer.status, 401);
+	answer_done(&answer);
+	shop_expect_row("MCP-PUBLIC", 4, 0);
+	assert_int_equal(service_stop(&open), 0);
 }
 
 /* What a client checks arguments by is what they are checked by here. */
@@ -493,6 +571,8 @@ int main(void)
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),
 		cmocka_unit_test_teardown(an_argument_that_is_none_stops_the_tool, shop_audit),
 		cmocka_unit_test(missing_arguments_are_none),
+		cmocka_unit_test(a_key_that_only_reads_finds_and_holds_nothing),
+		cmocka_unit_test_teardown(agents_without_a_key_hold_for_two_minutes_and_do_not_buy, shop_audit),
 		cmocka_unit_test(each_tools_schema_names_its_arguments),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
