@@ -151,6 +151,10 @@ static void two_that_match_are_asked_for_once(void **state)
 	expect_said("Do you mean Saffron kettle or Saffron teapot?");
 	say("+15550003", "the second one", "the+second+one");
 	expect_said("Saffron teapot: 2 pieces available");
+	dial("en");
+	say("+15550003", "saffron", "saffron");
+	say("+15550003", "the first one", "the+first+one");
+	expect_said("Saffron kettle: 1 piece available");
 }
 
 static void russian_callers_are_spoken_to_in_russian(void **state)
@@ -255,6 +259,12 @@ static void silence_is_asked_again_and_hung_up_on(void **state)
 	say("+15550005", "", "");
 	say("+15550005", "", "");
 	expect_said("Which product");
+	say("+15550005", "wallaroo", "wallaroo");
+	say("+15550005", "", "");
+	expect_said("<Say language=\"en-US\">Shall I hold one for you?</Say>");
+	say("+15550005", "yes", "yes");
+	shop_expect_row("VOICE-8", 1, 1);
+	say("+15550005", "no", "no");
 	hold_by_phone("en", "VOICE-8", "wallaroo");
 	for (int turn = 0; turn < 5; turn++) {
 		/* What is said in between starts the count anew. */
@@ -293,19 +303,26 @@ static void only_twilio_may_call(void **state)
 static char attributes[400] = "{}";
 static const char *user = "u1";
 
-static void alexa_at(time_t at, const char *id, const char *request, int status)
+static const char *envelope(const char *stamp, const char *id, const char *request)
 {
-	char stamp[32];
+	return shop_text(
+		"{\"version\":\"1.0\",\"session\":{\"sessionId\":\"s\",\"user\":{\"userId\":\"%s\"},\"attributes\":%s},"
+		"\"context\":{\"System\":{\"application\":{\"applicationId\":\"%s\"}}},"
+		"\"request\":{\"requestId\":\"r\",\"timestamp\":\"%s\",\"locale\":\"en-US\",%s}}",
+		user, attributes, id, stamp, request);
+}
+
+static const char *stamp_of(time_t at)
+{
+	static char stamp[32];
 	struct tm tm;
 	strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
-	shop_expect(
-		NULL, "POST", "/channels/alexa", NULL,
-		shop_text(
-			"{\"version\":\"1.0\",\"session\":{\"sessionId\":\"s\",\"user\":{\"userId\":\"%s\"},\"attributes\":%s},"
-			"\"context\":{\"System\":{\"application\":{\"applicationId\":\"%s\"}}},"
-			"\"request\":{\"requestId\":\"r\",\"timestamp\":\"%s\",\"locale\":\"en-US\",%s}}",
-			user, attributes, id, stamp, request),
-		status);
+	return stamp;
+}
+
+static void alexa_at(time_t at, const char *id, const char *request, int status)
+{
+	shop_expect(NULL, "POST", "/channels/alexa", NULL, envelope(stamp_of(at), id, request), status);
 	json_t *kept = answer_at(&shop_answer, "sessionAttributes");
 	char *text = kept ? json_dumps(kept, JSON_COMPACT) : NULL;
 	snprintf(attributes, sizeof attributes, "%s", text ? text : "{}");
@@ -356,10 +373,11 @@ static void a_skill_asks_holds_and_buys(void **state)
 }
 
 #define SLOT(name, value) "\"" name "\":{\"name\":\"" name "\",\"value\":\"" value "\"}"
-#define RESOLVED(value, id)                                         \
+#define RESOLVED_AS(code, value, id)                                \
 	"\"p\":{\"name\":\"p\",\"value\":\"" value                      \
 	"\",\"resolutions\":{\"resolutionsPerAuthority\":[{\"status\":" \
-	"{\"code\":\"ER_SUCCESS_MATCH\"},\"values\":[{\"value\":{\"id\":\"" id "\",\"name\":\"x\"}}]}]}}"
+	"{\"code\":\"" code "\"},\"values\":[{\"value\":{\"id\":\"" id "\",\"name\":\"x\"}}]}]}}"
+#define RESOLVED(value, id) RESOLVED_AS("ER_SUCCESS_MATCH", value, id)
 
 static void hold_by_skill(const char *slots, const char *sku)
 {
@@ -447,15 +465,42 @@ static void a_slot_is_looked_for_by_what_it_says(void **state)
 	stock("ALEXA-5", 1, "Potoroo lamp", "Лампа");
 	intent("Find", "{" RESOLVED("potoroo lamp", "NO-SUCH-SKU") "}");
 	expect_spoken("Potoroo lamp: 1 piece available");
+	stock("ALEXA-6", 1, "Celadon lamp", "Лампа");
+	intent("Find", "{" RESOLVED_AS("ER_SUCCESS_NO_MATCH", "potoroo lamp", "ALEXA-6") "}");
+	expect_spoken("Potoroo lamp: 1 piece available");
 	intent("Find", "{" SLOT("quantity", "two") "," SLOT("n", "2") "," SLOT("product", "potoroo lamp") "}");
 	expect_spoken("Potoroo lamp: 1 piece available");
 }
 
 static void only_our_skill_is_served_and_only_now(void **state)
 {
+	static const char *const no_times[] = {"", "now", "2026-11-29T14:32:05+00:00", "2026-13-29T14:32:05Z",
+	                                       "2026-11-29T14:32:05.000000000000000Z"};
 	alexa_at(time(NULL) - 200, application, "\"type\":\"LaunchRequest\"", 400);
+	alexa_at(time(NULL) + 200, application, "\"type\":\"LaunchRequest\"", 400);
+	for (size_t i = 0; i < sizeof no_times / sizeof *no_times; i++)
+		shop_expect(NULL, "POST", "/channels/alexa", NULL,
+		            envelope(no_times[i], application, "\"type\":\"LaunchRequest\""), 400);
 	alexa_at(time(NULL), "amzn1.ask.skill.another", "\"type\":\"LaunchRequest\"", 403);
 	alexa_at(time(NULL), application, "\"type\":\"LaunchRequest\"", 200);
+}
+
+/* `dev` does not verify, for nobody but Amazon can sign: here it is verified, as everywhere else. */
+static void what_amazon_did_not_sign_is_refused(void **state)
+{
+	static const char *const headers[] = {"", "SignatureCertChainUrl: https://evil.example/echo.api/c.pem\r\n"};
+	struct service strict;
+	service_beside(&strict, &shop, NULL, NULL,
+	               (const char *[]){"--alexa-key", shop.key_voice, "--alexa-application", application, "--log-level",
+	                                "error", NULL});
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+		struct answer answer = service_call(&strict, NULL, "POST", "/channels/alexa", headers[i],
+		                                    envelope(stamp_of(time(NULL)), application, "\"type\":\"LaunchRequest\""));
+		assert_int_equal(answer.status, 403);
+		assert_non_null(strstr(answer_string(&answer, "detail"), "SignatureCertChainUrl"));
+		answer_done(&answer);
+	}
+	assert_int_equal(service_stop(&strict), 0);
 }
 
 static void a_certificate_comes_from_amazon_only(void **state)
@@ -570,6 +615,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_question_stays_open_until_it_is_answered, shop_audit),
 		cmocka_unit_test(a_slot_is_looked_for_by_what_it_says),
 		cmocka_unit_test(only_our_skill_is_served_and_only_now),
+		cmocka_unit_test(what_amazon_did_not_sign_is_refused),
 		cmocka_unit_test(a_certificate_comes_from_amazon_only),
 		cmocka_unit_test(a_signature_is_amazons_or_refused),
 	};
