@@ -260,6 +260,13 @@ static void a_reservation_that_ended_otherwise_than_it_says_is_seen(void **state
 		"ends", "commit 1, release 0, expire 1");
 	assert_seen_by("UPDATE lastunit.reservation SET quantities = '{2}' WHERE state = 3", "ends",
 	               "counted lines 1, of them with an entry 0");
+	/* held twice, and a correction that makes the sums right */
+	assert_seen_by(
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+		" reserved_after, operation_id, channel) VALUES"
+		" (1, 9, 3, 0, 1, 6, 3, '00000000-0000-7000-8000-000000000002', 1), (1, 10, 8, 0, -1, 6, 2, NULL, 7);"
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 10 WHERE code = 'A'",
+		"ends", "00000000-0000-7000-8000-000000000002 has 2 reserve entries for 1 counted line,");
 }
 
 static void entries_of_a_reservation_that_does_not_exist_are_seen(void **state)
@@ -272,6 +279,13 @@ static void a_sale_without_its_entry_and_an_entry_without_its_sale_are_seen(void
 {
 	assert_seen_by("UPDATE lastunit.checkout SET quantities = '{4}' WHERE reservation_id IS NULL", "sales",
 	               "counted lines 1, of them with an entry 0");
+	/* sold twice, and a correction that makes the sums right */
+	assert_seen_by(
+		"INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+		" reserved_after, operation_id, channel) VALUES"
+		" (1, 9, 2, -2, 0, 4, 2, '00000000-0000-7000-8000-000000000010', 1), (1, 10, 8, 2, 0, 6, 2, NULL, 7);"
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), version = 10 WHERE code = 'A'",
+		"sales", "checkout 00000000-0000-7000-8000-000000000010 has 2 entries for 1 counted line,");
 	assert_seen_by("UPDATE lastunit.checkout SET cancelled = '{2}' WHERE reservation_id IS NULL", "sales",
 	               "its cancelled units are not those of the ledger");
 	assert_seen_by("UPDATE lastunit.checkout SET cancelled = '{3}' WHERE reservation_id IS NULL", "sales",
@@ -297,6 +311,9 @@ static void lines_that_are_damaged_are_seen(void **state)
 		"ALTER TABLE lastunit.checkout DROP CONSTRAINT checkout_has_whole_lines;"
 		"UPDATE lastunit.checkout SET cancelled = '{}' WHERE reservation_id IS NULL",
 		"sales", "checkout 00000000-0000-7000-8000-000000000010: its lines are not whole");
+	assert_seen_by(ORDER("'{4}'", "'{1}'") ";ALTER TABLE lastunit.orders DROP CONSTRAINT orders_have_whole_lines;"
+	                                       "UPDATE lastunit.orders SET quantities = '{}'",
+	               "sales", "order 00000000-0000-7000-8000-000000000020: its lines are not whole");
 }
 
 static void a_hold_that_nobody_expires_is_a_warning(void **state)
