@@ -9,8 +9,8 @@
 
 #include "http/request.h"
 
-/* Host must be the host of --public-url or, where that is not given, a loopback name if this service listens on a loopback
- * address, anything otherwise. Origin, if there is one, must be that host. False: 403 was replied. */
+/* Host must be the host of --public-url, or a loopback name if this service listens on a loopback address; where neither is
+ * given, any. Origin, if there is one, must be that host. False: 403 was replied. */
 bool origin_check(struct request *request) LU_MUST_CHECK;
 /* Whether the page that asks is this service's own, in a browser on this machine: the service listens on a loopback
  * address, Host is one, Origin is exactly `http://` and this Host, and nobody stands in between. Without Origin: no. */
