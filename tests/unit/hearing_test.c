@@ -71,6 +71,7 @@ static void what_says_more_is_no_consent(void **state)
 		{"of course not", HEARING_UNSURE},
 		{"no wait, yes", HEARING_UNSURE},
 		{"hold it right there", HEARING_UNSURE},
+		{"yes \xe2\x91\xa1", HEARING_UNSURE}, /* a two in a circle is a word, too */
 		{"yesterday", HEARING_WORDS},
 		{"red mug", HEARING_WORDS},
 		{"да", HEARING_WORDS},
