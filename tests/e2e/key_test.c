@@ -169,6 +169,43 @@ static void list_fits_a_terminal_of_120_columns(void **state)
 	command_done(&done);
 }
 
+static void make(const char *const *arguments, char ret_secret[KEY_SECRET_BYTES + 1])
+{
+	struct command made = key(arguments);
+	assert_int_equal(made.exit_code, 0);
+	snprintf(ret_secret, KEY_SECRET_BYTES + 1, "%s", made.out);
+	command_done(&made);
+}
+
+/* An old key that still opens is what one rotates to be rid of; and a till that sells goes on selling. */
+static void rotation_follows_the_newest_key_and_ends_all_before_it(void **state)
+{
+	char first[KEY_SECRET_BYTES + 1], second[KEY_SECRET_BYTES + 1], third[KEY_SECRET_BYTES + 1];
+	make((const char *const[]){"create", "--principal", "kiosk", "--channel", "pos", "--scopes", "read", NULL}, first);
+	make((const char *const[]){"create", "--principal", "kiosk", "--channel", "pos", "--scopes", "read,sell", NULL},
+	     second);
+	struct command rotated = key((const char *const[]){"rotate", "kiosk", "--grace", "0", NULL});
+	assert_int_equal(rotated.exit_code, 0);
+	assert_string_equal(rotated.err, "revoked 2 old keys\n");
+	snprintf(third, sizeof third, "%s", rotated.out);
+	command_done(&rotated);
+	assert_int_equal(status_of(first), 401);
+	assert_int_equal(status_of(second), 401);
+	assert_int_equal(status_of(third), 200);
+	struct command listed = key((const char *const[]){"list", "--principal", "kiosk", "--json", NULL});
+	json_t *rows = json_loads(listed.out, 0, NULL), *newest = json_array_get(rows, 2);
+	assert_int_equal(json_array_size(rows), 3);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "scopes")), "read");
+	assert_true(json_is_string(json_object_get(json_array_get(rows, 1), "revoked_at")));
+	assert_string_equal(json_string_value(json_object_get(newest, "scopes")), "read,sell");
+	assert_string_equal(json_string_value(json_object_get(newest, "channel")), "pos");
+	assert_memory_equal(json_string_value(json_object_get(newest, "prefix")), third, KEY_PREFIX_BYTES);
+	assert_true(json_is_null(json_object_get(newest, "revoked_at")));
+	assert_true(json_is_null(json_object_get(newest, "origins")));
+	json_decref(rows);
+	command_done(&listed);
+}
+
 static void a_word_too_few_or_too_wrong_is_told_by_what_to_write(void **state)
 {
 	says((const char *const[]){"create", "--principal", "page", "--channel", "pos", "--scopes", "read", "--origins",
@@ -176,6 +213,17 @@ static void a_word_too_few_or_too_wrong_is_told_by_what_to_write(void **state)
 	     1, "page has another channel: a principal keeps the one it has\n");
 	says((const char *const[]){"create", "--principal", "nobody", "--scopes", "read", "--origins", "a.example", NULL},
 	     2, "--origins are separated by blanks and look like https://shop.example");
+	says((const char *const[]){"create", NULL}, 2, "create needs --principal NAME\n");
+	says((const char *const[]){"create", "--principal", "forger", "--channel", "sql", NULL}, 2, "--channel is web, ");
+	says((const char *const[]){"create", "--principal", "forger", "--channel", "system", NULL}, 2,
+	     "--channel is web, ");
+	says((const char *const[]){"create", "--principal", "forger", "--channel", "shop", NULL}, 2, "--channel is web, ");
+	says((const char *const[]){"create", "--principal", "forger", "--scopes", "read,all", NULL}, 2,
+	     "--scopes is a list");
+	says((const char *const[]){"create", "--principal", "forger", "--origins", "https://a", NULL}, 2,
+	     "a publishable key (--origins) may only read");
+	says((const char *const[]){"revoke", NULL}, 2, "revoke needs the key");
+	says((const char *const[]){"show", "forger", NULL}, 1, "there is no principal forger");
 	says((const char *const[]){"rotate", "nobody", NULL}, 1, "there is no principal nobody");
 	says((const char *const[]){"rotate", "page", NULL}, 0, "still valid: lastunit key revoke lu_");
 	says((const char *const[]){"rotate", NULL}, 2, "lastunit key rotate NAME");
@@ -306,6 +354,7 @@ int main(void)
 		cmocka_unit_test(of_two_that_are_listed_alike_the_operator_is_asked_which),
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
+		cmocka_unit_test(rotation_follows_the_newest_key_and_ends_all_before_it),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),
 		cmocka_unit_test(what_a_verb_has_no_use_for_is_refused),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
