@@ -698,6 +698,63 @@ static void a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported(void 
 	free((char *)was);
 }
 
+static void options_that_cannot_be_followed_are_named_before_anything_is_done(void **state)
+{
+	static const struct {
+		const char *options[5], *sentence;
+	} rows[] = {
+		{{"--separator", "ab"}, "--separator is one ASCII character, or \\t"},
+		{{"--separator", "\""}, "--separator is one ASCII character, or \\t"},
+		{{"--separator", "\xc3"}, "--separator is one ASCII character, or \\t"},
+		{{"--key", "a\nb"}, "--key: "},
+		{{"--reason", "a\x01z"}, "--reason has more than 255 bytes, control characters"},
+		{{"--profile", "online-retail", "--map", "sku=sku"}, "--profile and --map exclude each other"},
+	};
+	const char *path = write_text("options.csv", "sku,on_hand\noptions,1\n");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct result result = import_with(variables, path, rows[i].options);
+		if (result.exit_code != 2 || !strstr(result.err, rows[i].sentence))
+			fail_msg("%s: exit code %d: %s", rows[i].options[0], result.exit_code, result.err);
+		done(&result);
+	}
+	assert_string_equal(ask("SELECT count(*) FROM lastunit.sku WHERE code = 'options'"), "0");
+}
+
+/* For people: what is to be mended, line by line, and that nothing was done, so that it is not done twice. */
+static void expect_told(const char *path, int exit_code, const char *out, const char *const *err)
+{
+	struct command command = command_run((const char *[]){"import", path, NULL}, variables);
+	if (command.exit_code != exit_code || !strstr(command.out, out))
+		fail_msg("exit code %d: %s%s", command.exit_code, command.out, command.err);
+	for (; *err; err++)
+		if (!strstr(command.err, *err))
+			fail_msg("no \"%s\" in %s", *err, command.err);
+	command_done(&command);
+}
+
+static void what_became_of_a_file_is_told_in_words(void **state)
+{
+	static const char *const nothing[] = {NULL};
+	char bad[400] = "sku,on_hand\nwords-A,5\n";
+	for (int i = 0; i < 21; i++)
+		strcat(bad, "words-B,x\n");
+	expect_told(write_text("bad.csv", bad), 1, "",
+	            (const char *[]){"line 3: words-B: on_hand is not a whole number",
+	                             "\nline 22: words-B: ", "\n… and 1 more; --json lists them\n",
+	                             "\nNothing was imported: refused 21 of 22 rows (--partial applies the others).\n",
+	                             "\nStock was not looked at yet: it may refuse others.\n", NULL});
+	expect_told(write_text("wide.csv", "sku;on_hand\nwords-A;5\n"), 1, "",
+	            (const char *[]){"wide.csv: line 1: the columns seem to be separated by semicolons",
+	                             "\nNothing was imported.\n", NULL});
+	assert_string_equal(ask("SELECT count(*) FROM lastunit.sku WHERE code LIKE 'words-%'"), "0");
+	const char *good = write_text("good.csv", "sku,on_hand\nwords-A,5\n");
+	expect_told(good, 0, "1 SKU created, 0 changed, 0 described; 1 ledger entry, +5 units\n", nothing);
+	expect_told(good, 0, "already imported at 2", nothing);
+	expect_told(write_text("less.csv", "sku,delta\nwords-A,-6\n"), 1, "",
+	            (const char *[]){"line 2: words-A: on_hand would be -1 (insufficient_stock)\n",
+	                             "Nothing was imported: refused 1 of 1 row (", NULL});
+}
+
 /* A PostgreSQL that stands still takes connections and answers none: the kernel does that for it. */
 static void its_time_is_over_also_while_it_connects(void **state)
 {
@@ -956,6 +1013,8 @@ int main(void)
 		SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 		SOUND(exit_codes_tell_the_user_from_the_backend),
 		SOUND(a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported),
+		SOUND(options_that_cannot_be_followed_are_named_before_anything_is_done),
+		SOUND(what_became_of_a_file_is_told_in_words),
 		SOUND(its_time_is_over_also_while_it_connects),
 		SOUND(lines_are_counted_as_an_editor_does),
 		SOUND(a_foreign_file_is_mapped_and_decoded),
