@@ -299,6 +299,28 @@ static void two_skus_of_one_code_are_an_error(void **state)
 	pg_free(pg);
 }
 
+/* Nothing can be decided on them, and the decision would end the service. */
+static void figures_that_cannot_be_are_an_error(void **state)
+{
+	const struct text codes[] = {TEXT("A"), TEXT("B")};
+	make_sku("A", 1), make_sku("B", 1);
+	ask("ALTER TABLE lastunit.sku DROP CONSTRAINT sku_never_oversold;"
+	    "UPDATE lastunit.sku SET reserved = 2, writer = gen_random_uuid() WHERE code = 'B'");
+	struct pg *pg = session();
+	struct locked_sku *skus;
+	size_t count;
+	lock(pg, codes, 2, SKU_LOCK_WAIT);
+	assert_int_equal(sku_lock_take(pg, SOON, &arena, &skus, &count), LU_INTERNAL);
+	assert_int_equal(pg_error(pg)->class, PG_VIOLATION);
+	assert_string_equal(pg_error(pg)->message, "the figures of SKU B cannot be: see lastunit audit");
+	ended(pg);
+	pg_rollback(pg, SOON);
+	lock(pg, codes, 1, SKU_LOCK_WAIT);
+	assert_int_equal(locked(pg, &count)->figures.on_hand, 1);
+	pg_rollback(pg, SOON);
+	pg_free(pg);
+}
+
 /* A code is looked at by triggers where it comes in, and named by them as a CHECK would be. */
 static void the_database_refuses_codes_that_nobody_could_name(void **state)
 {
@@ -528,6 +550,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(updates_reach_their_own_rows_and_stay_hot),
 	STORE_TEST(the_database_refuses_what_the_decision_must_never_ask),
 	STORE_TEST(two_skus_of_one_code_are_an_error),
+	STORE_TEST(figures_that_cannot_be_are_an_error),
 	STORE_TEST(the_database_refuses_codes_that_nobody_could_name),
 	STORE_TEST(new_skus_come_with_their_names_and_their_first_entry),
 	STORE_TEST(a_sku_that_a_trigger_swallows_is_an_error),
