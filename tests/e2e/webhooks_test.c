@@ -421,6 +421,42 @@ static void it_is_left_in_peace_as_long_as_it_asks(void **state)
 	assert_true(second->time_s - first->time_s >= 2);
 }
 
+/* These three say "later", not "no", however often they are said. */
+static void who_asks_to_be_asked_again_loses_no_message(void **state)
+{
+	static const int later[] = {408, 425, 429};
+	service_create_sku(&shop, "WH-AGAIN", 10);
+	subscribe("");
+	for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+		char id[80] = "";
+		receiver_answer(&receiver, later[i], "");
+		sell("WH-AGAIN", 1);
+		for (int times = 0; times < 6; times++) {
+			const struct delivery *d = next();
+			if (times)
+				assert_string_equal(d->id, id);
+			snprintf(id, sizeof id, "%s", d->id);
+			if (times == 4)
+				receiver_answer(&receiver, 200, "");
+			/* so that a slow machine is not taken for an endpoint that takes nothing for long */
+			shop_sql("UPDATE lastunit.webhook SET failing_since = NULL");
+		}
+		shop_wait_until(!strcmp(look("status"), "active"));
+	}
+	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.webhook_failure"), 0);
+}
+
+/* As in a database that was restored from a dump into a younger cluster: there is no such place yet, perhaps for years. */
+static void a_place_of_another_postgresql_is_left_for_now(void **state)
+{
+	service_create_sku(&shop, "WH-RESTORED", 10);
+	subscribe("");
+	shop_sql("UPDATE lastunit.webhook SET identity = identity - 1, xid = '4611686018427387904'");
+	shop_wait_sql("SELECT xid < '4611686018427387904' FROM lastunit.webhook", "t");
+	sell("WH-RESTORED", 1);
+	expect("availability.changed", "WH-RESTORED", 2);
+}
+
 static void gone_means_gone_until_it_is_enabled(void **state)
 {
 	service_create_sku(&shop, "WH-GONE", 10);
@@ -645,6 +681,8 @@ int main(void)
 		WEBHOOK_TEST(what_was_not_taken_comes_again_under_the_same_id),
 		WEBHOOK_TEST(who_was_away_is_told_the_newest_state_and_no_steps),
 		WEBHOOK_TEST(it_is_left_in_peace_as_long_as_it_asks),
+		WEBHOOK_TEST(who_asks_to_be_asked_again_loses_no_message),
+		WEBHOOK_TEST(a_place_of_another_postgresql_is_left_for_now),
 		WEBHOOK_TEST(gone_means_gone_until_it_is_enabled),
 		WEBHOOK_TEST(what_it_does_not_want_is_put_aside_and_shown),
 		WEBHOOK_TEST(what_was_put_aside_comes_in_pages),
