@@ -34,6 +34,9 @@ static void every_sku_has_its_line(void **state)
 	assert_non_null(strstr(body, "\r\nshop-7,\"a,b\"\"c\",in_stock,7\r\n"));
 	assert_non_null(strstr(body, "\r\nshop-7,F-2,in_stock,2\r\n"));
 	fetch(shop.key_marketplace, "/feeds/local.csv?store=a,b", NULL, 422);
+	/* What is misspelt would be another shop's feed. */
+	fetch(shop.key_marketplace, "/feeds/local.csv?stores=shop-7", NULL, 422);
+	fetch(shop.key_marketplace, "/feeds/google.tsv?store=shop-7", NULL, 422);
 }
 
 /* Made while the trigger that refuses it was off. The 5000th of a page is where the next one begins. */
