@@ -395,6 +395,20 @@ static void sold_out_is_an_answer(void **state)
 	assert_string_equal(said("code"), "unknown_reservation");
 }
 
+/* An empty list would say that the shop has not got it. */
+static void what_cannot_be_looked_up_now_is_a_fault(void **state)
+{
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/MCP-AWAY", NULL, "{\"titles\":{\"en\":\"Tourmaline\"}}", 201);
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN");
+	stranger_say(stranger, "LOCK TABLE lastunit.sku");
+	call(shop.key_agent, "find_products", "{\"query\":\"tourmaline\"}");
+	expect_fault("overloaded: ");
+	stranger_free(stranger);
+	call(shop.key_agent, "find_products", "{\"query\":\"tourmaline\"}");
+	assert_string_equal(said("items.0.sku"), "MCP-AWAY");
+}
+
 static void bad_arguments_are_told_to_the_model(void **state)
 {
 	static const struct {
@@ -568,6 +582,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_release_is_told_how_the_hold_has_ended, shop_audit),
 		cmocka_unit_test(an_invented_offer_is_told_to_look_again),
 		cmocka_unit_test_teardown(sold_out_is_an_answer, shop_audit),
+		cmocka_unit_test(what_cannot_be_looked_up_now_is_a_fault),
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),
 		cmocka_unit_test_teardown(an_argument_that_is_none_stops_the_tool, shop_audit),
 		cmocka_unit_test(missing_arguments_are_none),

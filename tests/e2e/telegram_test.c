@@ -346,11 +346,34 @@ static void what_nobody_wrote_is_understood_by_nobody(void **state)
 	press(7,
 	      shop_text("hAAAAAAAAAAAAAAAAAAAAAAAAAAA.%lld", (long long)shop_sql_int("SELECT min(id) FROM lastunit.sku")));
 	expect_text("do not know");
+	press(7, "c.999999999"); /* of a catalogue that was restored, say */
+	expect_text("I found nothing like that.");
 	assert_int_equal(shop_sql_int("SELECT count(*) FROM lastunit.reservation WHERE reference = 'forged'"), 0);
 	update("{\"update_id\":1,\"edited_message\":{}}", 200);
 	assert_int_equal(shop_answer.body_size, 0);
 	update("{\"update_id\":1,\"message\":{\"chat\":{\"id\":1},\"photo\":[]}}", 200);
 	assert_int_equal(shop_answer.body_size, 0);
+}
+
+/* "Nothing like that" would send them elsewhere. */
+static void what_cannot_be_looked_up_now_is_not_said_to_be_unknown(void **state)
+{
+	static const char later[] = "I cannot answer just now.";
+	char check[65];
+	stock("TG-AWAY", 1, "Amber decanter", "Янтарный графин");
+	type(7, "en", "amber decanter");
+	button(0, 1, check);
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN");
+	stranger_say(stranger, "LOCK TABLE lastunit.sku");
+	type(7, "en", "amber decanter");
+	expect_text(later);
+	press(7, check);
+	assert_string_equal(reply("method"), "answerCallbackQuery");
+	expect_text(later);
+	stranger_free(stranger);
+	press(7, check);
+	expect_text("Amber decanter: 1 piece available.");
 }
 
 static void only_telegram_may_speak(void **state)
@@ -685,6 +708,7 @@ int main(void)
 		cmocka_unit_test_teardown(what_a_safety_stock_keeps_is_not_said_to_be_on_sale, shop_audit),
 		cmocka_unit_test_teardown(a_late_press_is_told_kindly, shop_audit),
 		cmocka_unit_test(what_nobody_wrote_is_understood_by_nobody),
+		cmocka_unit_test(what_cannot_be_looked_up_now_is_not_said_to_be_unknown),
 		cmocka_unit_test(only_telegram_may_speak),
 		cmocka_unit_test_teardown(in_a_group_a_hold_is_its_holders, shop_audit),
 		cmocka_unit_test_teardown(in_a_group_each_has_a_share_of_his_own, shop_audit),

@@ -286,6 +286,19 @@ static void what_had_ended_is_not_released(void **state)
 	expect_said("That hold has ended");
 }
 
+static void what_cannot_be_looked_up_now_is_not_said_to_be_unknown(void **state)
+{
+	stock("VOICE-AWAY", 1, "Kowari", "Ковари");
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN");
+	stranger_say(stranger, "LOCK TABLE lastunit.sku");
+	dial("en");
+	say("+15550005", "kowari", "kowari");
+	expect_said("I cannot answer just now.");
+	expect_said("<Hangup/>");
+	stranger_free(stranger);
+}
+
 static void only_twilio_may_call(void **state)
 {
 	char signature[40];
@@ -608,6 +621,7 @@ int main(void)
 		cmocka_unit_test(which_of_two_is_no_question_for_yes),
 		cmocka_unit_test_teardown(silence_is_asked_again_and_hung_up_on, shop_audit),
 		cmocka_unit_test(what_had_ended_is_not_released),
+		cmocka_unit_test(what_cannot_be_looked_up_now_is_not_said_to_be_unknown),
 		cmocka_unit_test(only_twilio_may_call),
 		cmocka_unit_test_teardown(a_skill_asks_holds_and_buys, shop_audit),
 		cmocka_unit_test_teardown(a_callers_long_name_is_cut_between_characters, shop_audit),
