@@ -231,6 +231,7 @@ static void expect_not_released(const char *id, const char *status)
 	assert_false(says("released"));
 	assert_string_equal(said("status"), status);
 	assert_non_null(strstr(said("next"), "check_stock"));
+	assert_int_equal(!!strstr(said("next"), "It was bought"), !strcmp(status, "committed"));
 }
 
 static void an_agent_finds_checks_holds_and_buys(void **state)
@@ -306,6 +307,7 @@ static void expect_ended(const char *offer, const char *hold, const char *status
 	assert_string_equal(said("status"), status);
 	assert_string_equal(said("hold_id"), hold);
 	assert_non_null(strstr(said("next"), "check_stock"));
+	assert_int_equal(!!strstr(said("next"), "It was bought"), !strcmp(status, "committed"));
 	assert_null(answer_at(&shop_answer, "result.structuredContent.expires_in_seconds"));
 }
 
