@@ -2,8 +2,8 @@
  *
  * Happy path: the request is Amazon's, fresh and for our skill; its intent is one turn of the conversation (voice.h),
  * whose state the session carries.
- * Failure modes: a signature, an application or a time that is not right is 403 and 400; everything else is spoken. A
- * turn that is sent again carries the same state, so the same offer, so the same hold.
+ * Failure modes: a signature or a time that is not right is 400, another skill's request 403; everything else is spoken.
+ * A turn that is sent again carries the same state, so the same offer, so the same hold.
  */
 #include "channels/alexa.h"
 

@@ -4,8 +4,9 @@
  * thread fetches it, at most FETCHES_MAX at a time, and posts it back to the loop, where the chain is
  * checked and its key kept.
  * Failure modes: an address that is not Amazon's, a chain that does not lead to a root, a name that is not
- * echo-api.amazon.com, a time outside its validity, a signature that does not fit: LU_FORBIDDEN. A chain that cannot be
- * fetched in 3 s, or too many at once: LU_OVERLOADED, and Alexa asks again.
+ * echo-api.amazon.com, a time outside its validity, a signature that does not fit: LU_MALFORMED_REQUEST, because a skill is
+ * certified only if it answers those with 400. A chain that cannot be fetched in 3 s, or too many at once: LU_OVERLOADED,
+ * and Alexa asks again.
  */
 #include <curl/curl.h>
 #include <openssl/evp.h>
@@ -191,7 +192,7 @@ static void check_signature(struct request *request, EVP_PKEY *key,
 	bool ok = request_header(request, "Signature-256", &signature) &&
 	          alexa_signature_check(key, request_body(request), signature);
 	EVP_PKEY_free(key);
-	on_checked(request, ok ? LU_OK : LU_FORBIDDEN, "Signature-256 does not fit the body and its certificate.");
+	on_checked(request, ok ? LU_OK : LU_MALFORMED_REQUEST, "Signature-256 does not fit the body and its certificate.");
 }
 
 /* On the loop. */
@@ -208,7 +209,7 @@ static void on_fetched(struct mailbox_item *item)
 		key_keep(fetch->url, key, now_s);
 		check_signature(fetch->request, key, fetch->on_checked);
 	} else if (fetch->fetched) {
-		fetch->on_checked(fetch->request, LU_FORBIDDEN, "The certificate is not a valid one of Alexa's.");
+		fetch->on_checked(fetch->request, LU_MALFORMED_REQUEST, "The certificate is not a valid one of Alexa's.");
 	} else {
 		fetch->on_checked(fetch->request, LU_OVERLOADED, "Alexa's certificate cannot be fetched just now.");
 	}
@@ -223,7 +224,7 @@ void alexa_verify(struct request *request,
 		return;
 	}
 	if (!request_header(request, "SignatureCertChainUrl", &url) || !alexa_url_allowed(url)) {
-		on_checked(request, LU_FORBIDDEN, "SignatureCertChainUrl is not an address of Alexa's certificates.");
+		on_checked(request, LU_MALFORMED_REQUEST, "SignatureCertChainUrl is not an address of Alexa's certificates.");
 		return;
 	}
 	struct fetch *fetch = ARENA_NEW(request_arena(request), struct fetch);
