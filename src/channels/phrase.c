@@ -24,11 +24,17 @@ static const char *const minutes[LANGUAGE_COUNT][3] = {
 	[LANGUAGE_RUSSIAN] = {"минута", "минуты", "минут"},
 };
 
+/* Is it this language, of whatever region or script? */
+static bool is_of(struct text tag, const char *language)
+{
+	size_t size = strlen(language);
+	return tag.size >= size && strncasecmp(tag.data, language, size) == 0 &&
+	       (tag.size == size || tag.data[size] == '-' || tag.data[size] == '_');
+}
+
 enum language language_of_tag(struct text tag)
 {
-	bool russian = tag.size >= 2 && strncasecmp(tag.data, "ru", 2) == 0 &&
-	               (tag.size == 2 || tag.data[2] == '-' || tag.data[2] == '_');
-	return russian ? LANGUAGE_RUSSIAN : LANGUAGE_ENGLISH;
+	return is_of(tag, "ru") ? LANGUAGE_RUSSIAN : LANGUAGE_ENGLISH;
 }
 
 /* "ru", or "ru-RU;q=0.9": how much it is wanted, in thousandths. */
@@ -43,12 +49,6 @@ static int weight_of(struct text range)
 	for (size_t i = 2, unit = 100; i < left && i < 5 && q[2 + i] >= '0' && q[2 + i] <= '9'; i++, unit /= 10)
 		weight += (q[2 + i] - '0') * (int)unit;
 	return weight;
-}
-
-static bool is_english(struct text tag)
-{
-	return tag.size >= 2 && strncasecmp(tag.data, "en", 2) == 0 &&
-	       (tag.size == 2 || tag.data[2] == '-' || tag.data[2] == '_');
 }
 
 enum language language_accepted(struct text list)
@@ -67,7 +67,7 @@ enum language language_accepted(struct text list)
 		struct text tag = {range.data, size};
 		enum language language = language_of_tag(tag);
 		int weight = weight_of(range);
-		if (weight > best_weight && (language != LANGUAGE_ENGLISH || is_english(tag))) {
+		if (weight > best_weight && (language != LANGUAGE_ENGLISH || is_of(tag, "en"))) {
 			best = language;
 			best_weight = weight;
 		}

@@ -13,6 +13,7 @@
 
 #include "lastunit/error.h"
 #include "lib/command.h"
+#include "lib/follow.h"
 #include "lib/pg_server.h"
 #include "lib/service.h"
 
@@ -624,21 +625,6 @@ static void bodies_that_can_be_read_two_ways_are_not_read_at_all(void **state)
 
 /* --- the description ---------------------------------------------------------------------------------------------- */
 
-/* "{"$ref": "#/components/…"}": what it leads to. */
-static const json_t *follow(const json_t *description, const json_t *value)
-{
-	const char *ref = json_string_value(json_object_get(value, "$ref"));
-	char words[100];
-	if (!ref)
-		return value;
-	value = description;
-	snprintf(words, sizeof words, "%s", ref + strlen("#/"));
-	for (char *rest, *word = strtok_r(words, "/", &rest); word; word = strtok_r(NULL, "/", &rest))
-		value = json_object_get(value, word);
-	assert_non_null(value);
-	return value;
-}
-
 static void expect_members_described(const json_t *schema, const char *what)
 {
 	const json_t *name, *required = json_object_get(schema, "required");
@@ -669,13 +655,13 @@ static void expect_described(const json_t *description, const char *method, cons
 	const json_t *response = json_object_get(json_object_get(operation, "responses"), status);
 	if (!response)
 		fail_msg("%s is not described", what);
-	response = follow(description, response);
+	response = json_follow(description, response);
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
 		if (*answer_header(&answer, headers[i]) && !json_object_get(json_object_get(response, "headers"), headers[i]))
 			fail_msg("%s: the header %s is not described", what, headers[i]);
 	const char *type = answer.status < 400 ? "application/json" : "application/problem+json";
 	const json_t *content = json_object_get(json_object_get(response, "content"), type);
-	const json_t *schema = follow(description, json_object_get(content, "schema"));
+	const json_t *schema = json_follow(description, json_object_get(content, "schema"));
 	if (answer.body_size)
 		expect_members_described(schema, what);
 }

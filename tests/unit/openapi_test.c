@@ -14,6 +14,7 @@
 #include "http/request.h"
 #include "lastunit/error.h"
 #include "lastunit/version.h"
+#include "lib/follow.h"
 
 static json_t *description;
 
@@ -128,22 +129,6 @@ static void every_call_may_refuse_a_parameter(void **state)
 	}
 }
 
-/* "{"$ref": "#/components/…"}": what it leads to. */
-static const json_t *follow(const json_t *value)
-{
-	const char *ref = json_string_value(json_object_get(value, "$ref"));
-	char words[100];
-	if (!ref)
-		return value;
-	value = description;
-	snprintf(words, sizeof words, "%s", ref + strlen("#/"));
-	for (char *rest, *word = strtok_r(words, "/", &rest); word; word = strtok_r(NULL, "/", &rest))
-		value = json_object_get(value, word);
-	if (!value)
-		fail_msg("%s leads nowhere", ref);
-	return value;
-}
-
 static bool starts(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
@@ -186,7 +171,7 @@ static void whoever_is_told_to_come_back_is_told_when(void **state)
 		{
 			json_object_foreach(json_object_get(operation, "responses"), status, response)
 			{
-				const json_t *headers = json_object_get(follow(response), "headers");
+				const json_t *headers = json_object_get(json_follow(description, response), "headers");
 				if ((!strcmp(status, "503") || !strcmp(status, "429")) && !json_object_get(headers, "Retry-After"))
 					fail_msg("%s %s %s has no Retry-After", method, path, status);
 			}
@@ -207,7 +192,7 @@ static void what_may_be_stale_says_how_it_is_asked_for(void **state)
 			size_t i;
 			json_array_foreach(json_object_get(operation, "parameters"), i, parameter)
 			{
-				const char *name = json_string_value(json_object_get(follow(parameter), "name"));
+				const char *name = json_string_value(json_object_get(json_follow(description, parameter), "name"));
 				asks |= !strcmp(name, "Cache-Control");
 			}
 			if (asks != starts(path, "/v1/availability"))
@@ -230,7 +215,7 @@ static bool is_named(const char *code, const char *status)
 			const json_t *responses = json_object_get(operation, "responses");
 			const char *const keys[] = {status, "default"};
 			for (int i = 0; i < 2; i++) {
-				const json_t *response = follow(json_object_get(responses, keys[i]));
+				const json_t *response = json_follow(description, json_object_get(responses, keys[i]));
 				const char *says = json_string_value(json_object_get(response, "description"));
 				if (says && strstr(says, quoted))
 					return true;
