@@ -5,7 +5,7 @@
  * where the follower's last batch ended; from then on it is LIVE again. A loop has one page read at a time, and rests
  * between two: however many clients are behind, PostgreSQL has others to serve.
  * Failure modes: a page that cannot be read ends the stream: its client comes back with its last id. An id of another
- * PostgreSQL, or none of ours: the event `reset`, then what comes.
+ * PostgreSQL, none of ours, or ahead of the feed (feed_has()): the event `reset`, then what comes.
  */
 #include <event2/event.h>
 #include <poll.h>
@@ -92,11 +92,31 @@ static void on_page_read(struct query *query)
 }
 
 static void ask(struct stream *stream);
+static bool send_reset(struct stream *stream);
 
 /* True when the stream stands where the follower's batches go on. */
 static bool has_caught_up(const struct stream *stream)
 {
 	return feed_position_compare(&stream->position, &stream->events->position) >= 0;
+}
+
+/* Sends a page of this PostgreSQL's feed. */
+static void go_on_behind(struct stream *stream, const struct replay *replay)
+{
+	bool all = true;
+	if (feed_has(&replay->state, &stream->position)) {
+		render(stream, replay->changes, replay->count);
+		all = send_from(stream, replay->changes, replay->count, 0);
+		if (all && !replay->more && feed_position_compare(&replay->state.now, &stream->position) > 0)
+			stream->position = replay->state.now; /* nothing else is in front of it */
+	} else {
+		stream->position = replay->state.now;
+		all = send_reset(stream);
+	}
+	if (all && has_caught_up(stream))
+		stream->state = STREAM_LIVE;
+	else if (all)
+		ask(stream);
 }
 
 static void on_page(struct mailbox_item *item)
@@ -111,14 +131,7 @@ static void on_page(struct mailbox_item *item)
 		if (replay->query.error || replay->state.now.identity != stream->position.identity) {
 			stream_end(stream);
 		} else {
-			render(stream, replay->changes, replay->count);
-			bool all = send_from(stream, replay->changes, replay->count, 0);
-			if (all && !replay->more && feed_position_compare(&replay->state.now, &stream->position) > 0)
-				stream->position = replay->state.now; /* nothing else is in front of it */
-			if (all && has_caught_up(stream))
-				stream->state = STREAM_LIVE;
-			else if (all)
-				ask(stream);
+			go_on_behind(stream, replay);
 		}
 	}
 	replay_free(replay);
@@ -182,16 +195,18 @@ void all_wait(struct events *events)
 
 /* --- the life of a stream ----------------------------------------------------------------------------------------- */
 
-/* Its client knows something of another PostgreSQL, and must forget it. */
-static void send_reset(struct stream *stream)
+/* Its client knows something of another PostgreSQL, and must forget it. False: the stream has ended. */
+static bool send_reset(struct stream *stream)
 {
 	struct buffer *out = &stream->events->out;
 	char id[FEED_CURSOR_BYTES_MAX + 1];
 	buffer_clear(out);
 	sse_put_event(out, (struct text){id, feed_cursor_format(&stream->position, id)}, "reset",
 	              TEXT("{\"code\":\"cursor_expired\"}"));
-	if (!stream_send(stream, buffer_text(out)))
-		stream_end(stream); /* it comes back with the same id */
+	if (stream_send(stream, buffer_text(out)))
+		return true;
+	stream_end(stream); /* it comes back with the same id */
+	return false;
 }
 
 static void send_position(struct stream *stream)
@@ -210,14 +225,15 @@ void all_begin(struct stream *stream)
 	bool resumes = stream->resumes && stream->position.identity == events->position.identity;
 	if (!resumes)
 		stream->position = events->position;
-	bool behind = !has_caught_up(stream);
-	stream->state = behind ? STREAM_REPLAYING : STREAM_LIVE;
+	/* In front of the follower, too: another instance's may be further, or the feed has no such place. A page tells. */
+	bool elsewhere = feed_position_compare(&stream->position, &events->position) != 0;
+	stream->state = elsewhere ? STREAM_REPLAYING : STREAM_LIVE;
 	if (!stream_open(stream))
 		return;
-	if (behind)
+	if (elsewhere)
 		ask(stream);
 	else if (stream->resumes && !resumes)
-		send_reset(stream);
+		(void)send_reset(stream);
 	else if (!stream->resumes)
 		send_position(stream); /* so that who leaves before the first change can resume, too */
 }

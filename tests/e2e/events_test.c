@@ -168,6 +168,22 @@ static void an_id_of_another_database_is_told_to_be_forgotten(void **state)
 	hear_of("EV-RESET", 4, 2);
 }
 
+/* A snapshot of the storage was put back: the numbers behind it come again, for changes that this client has not heard. */
+static void an_id_ahead_of_the_feed_is_told_to_be_forgotten(void **state)
+{
+	unsigned long long identity, xid;
+	listen_to(&shop, "/v1/events", NULL);
+	service_create_sku(&shop, "EV-AHEAD", 5);
+	hear_of("EV-AHEAD", 5, 1);
+	assert_int_equal(sscanf(stream.last_id, "%llx-%llx-", &identity, &xid), 2);
+	listen_to(&shop, "/v1/events", shop_text("%016llx-%llx-1-1", identity, xid + 100000));
+	hear();
+	assert_string_equal(stream.event, "reset");
+	assert_string_equal(sse_client_string(&stream, "code"), "cursor_expired");
+	sell("EV-AHEAD", 1);
+	hear_of("EV-AHEAD", 4, 2);
+}
+
 /* Changes of many SKUs in one transaction, again and again, while nobody reads: far more than the sockets hold. */
 static void change_many(int skus, int times)
 {
@@ -454,6 +470,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_busy_sku_never_goes_back_and_ends_as_it_is, over),
 		cmocka_unit_test_teardown(a_stream_without_skus_tells_of_all_and_resumes_where_it_was, over),
 		cmocka_unit_test_teardown(an_id_of_another_database_is_told_to_be_forgotten, over),
+		cmocka_unit_test_teardown(an_id_ahead_of_the_feed_is_told_to_be_forgotten, over),
 		cmocka_unit_test_teardown(who_reads_all_changes_slowly_misses_no_state, over),
 		cmocka_unit_test_teardown(who_resumes_far_behind_is_told_all_that_was_missed, over),
 		cmocka_unit_test_teardown(who_reads_named_skus_slowly_gets_the_newest_state_of_each, over),
