@@ -93,6 +93,20 @@ static void it_tells_what_is_left_and_nothing_else(void **state)
 	ask(key, "/feeds/google.tsv", NULL, 200);
 }
 
+/* Else a browser hides the 401 from the page, which takes it for a broken line and asks again for ever. */
+static void a_page_is_told_that_its_key_is_revoked(void **state)
+{
+	static const char revoked[] = "lu_pub_0000000000000000000000000000";
+	ask(revoked, "/v1/availability/PUB", "https://shop.example", 401);
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "*");
+	ask(NULL, shop_text("/v1/availability/PUB?key=%s", revoked), "https://shop.example", 401);
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "*");
+	ask("lu_000000000000000000000000000000000", "/v1/availability/PUB", "https://shop.example", 401);
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "");
+	ask(revoked, "/v1/skus/PUB", "https://shop.example", 401);
+	assert_string_equal(answer_header(&shop_answer, "Access-Control-Allow-Origin"), "");
+}
+
 static void a_secret_key_does_not_stand_in_an_address(void **state)
 {
 	ask(NULL, shop_text("/v1/availability/PUB?key=%s", shop.key_web), NULL, 401);
@@ -146,6 +160,7 @@ int main(void)
 		cmocka_unit_test(a_page_of_another_shop_may_not),
 		cmocka_unit_test(it_sells_nothing),
 		cmocka_unit_test(it_tells_what_is_left_and_nothing_else),
+		cmocka_unit_test(a_page_is_told_that_its_key_is_revoked),
 		cmocka_unit_test(a_secret_key_does_not_stand_in_an_address),
 		cmocka_unit_test(a_browser_may_ask_first),
 		cmocka_unit_test(its_origins_are_origins),
