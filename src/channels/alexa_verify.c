@@ -29,7 +29,6 @@
 #define NAME "echo-api.amazon.com"
 #define URL_BYTES_MAX 512
 #define FETCHES_MAX 4
-#define FETCH_MS 3000L
 #define CHAIN_BYTES_MAX (64 * 1024)
 #define KEYS_MAX 8
 #define KEEP_S 86400
@@ -150,6 +149,7 @@ struct fetch {
 	struct request *request;
 	void (*on_checked)(struct request *request, enum lu_error error, const char *why);
 	char url[URL_BYTES_MAX];
+	long timeout_ms;
 	struct buffer pem;
 	bool fetched;
 };
@@ -172,7 +172,7 @@ static void *fetch_run(void *context)
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_URL, fetch->url);
 		curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
-		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, FETCH_MS);
+		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, fetch->timeout_ms);
 		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
 		curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L); /* a name that is not resolved is not waited for */
 		curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
@@ -237,6 +237,7 @@ void alexa_verify(struct request *request,
 	*fetch = (struct fetch){.item.deliver = on_fetched,
 	                        .mailbox = server_loop_mailbox(request_loop(request)),
 	                        .request = request,
+	                        .timeout_ms = deadline_left_ms(request_deadline_ns(request)) / 2 + 1, /* 0 is none */
 	                        .on_checked = on_checked};
 	memcpy(fetch->url, url.data, url.size);
 	if (fetching++ >= FETCHES_MAX || pthread_create(&fetch->thread, NULL, fetch_run, fetch) != 0) {
