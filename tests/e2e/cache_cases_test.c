@@ -16,7 +16,6 @@
 #define MARKED_TEXT "ZQXJ"
 #define MARKED INT64_C(0x5A51584A)
 
-static struct detour detour;
 static int64_t closes; /* of the first instance, when the test began */
 
 static const char *availability(const char *sku)
@@ -64,15 +63,9 @@ static void sell(const struct service *instance, const char *sku, int64_t quanti
 static int fresh(void **state)
 {
 	shop_restart("lastunit");
-	detour_open(&detour);
+	detour_open();
 	closes = shop_metric(&shop, "lastunit_epoch_closes_total");
 	return 0;
-}
-
-static int audited(void **state)
-{
-	detour_close(&detour);
-	return shop_audit(state);
 }
 
 /* --- B31, B32 ----------------------------------------------------------------------------------------------------- */
@@ -179,7 +172,7 @@ static void b35_a_writer_killed_between_commit_and_publish_leaves_no_old_count(v
 	proxy_when(&detour.redis, PROXY_TO_SERVER, "V|2|9|0|0|1|B35-B", PROXY_HOLD);
 	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.redis, 1);
-	detour_kill(&detour);
+	detour_kill();
 	assert_int_equal(errand_end(&sale), 0);
 	answer_done(&sale.answer);
 	shop_expect_row("B35-B", 9, 0); /* durable, though nobody was told */
@@ -191,7 +184,7 @@ static void b35_a_writer_killed_between_commit_and_publish_leaves_no_old_count(v
 	/* The same key learns what happened. */
 	shop_expect(shop.key_pos, "POST", "/v1/checkouts", NULL, cart, 201);
 	assert_string_equal(answer_header(&shop_answer, "Idempotent-Replayed"), "true");
-	detour_serve_again(&detour);
+	detour_serve_again();
 	hits_say("B35-B", 8, 0);
 }
 
@@ -398,7 +391,7 @@ int main(void)
 	/* Without the scrub, which reads the same figures from PostgreSQL: what is held up must be the look-up's. */
 	static const char *const options[] = {"--lease-ms", "300", "--reopen-after-ms", "100", "--scrub-per-s", "0", NULL};
 	shop_options = options;
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, audited)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, detour_audit)
 	const struct CMUnitTest tests[] = {
 		TEST(b31_a_fill_that_selected_before_the_sale_is_refused),
 		TEST(b31_a_fill_that_arrives_after_the_sale_is_refused),

@@ -36,7 +36,7 @@ static void hear_of(const char *sku, int64_t available, int64_t version)
 static int over(void **state)
 {
 	sse_client_done(&stream);
-	return shop_audit(state);
+	return detour_audit(state);
 }
 
 static void sell(const char *sku, int64_t quantity)
@@ -334,9 +334,8 @@ static void one_stream_too_many_is_told_to_come_back(void **state)
 /* Nothing to begin with: better an answer that says when to come back than none. */
 static void who_comes_while_postgresql_is_silent_is_told_to_come_back(void **state)
 {
-	static struct detour detour;
 	service_create_sku(&shop, "EV-SILENT", 5);
-	detour_open(&detour);
+	detour_open();
 	shop_warm(&detour.service, "EV-SILENT");
 	proxy_cut_all(&detour.postgres, true);
 	listen_to(&detour.service, "/v1/events?sku=EV-SILENT", NULL);
@@ -344,7 +343,7 @@ static void who_comes_while_postgresql_is_silent_is_told_to_come_back(void **sta
 	assert_false(sse_client_next(&stream));
 	assert_in_range(stream.retry_ms, 10000, 20000);
 	proxy_cut_all(&detour.postgres, false);
-	detour_close(&detour);
+	detour_close();
 }
 
 static void a_silent_stream_is_kept_alive(void **state)

@@ -107,8 +107,7 @@ static void a_strangers_transaction_hides_no_sale(void **state)
 /* Whoever keeps the tag of whatever he is answered (curl --etag-save) would be told 304 of a feed that he never had. */
 static void a_feed_that_fails_has_no_tag(void **state)
 {
-	struct detour detour;
-	detour_open(&detour);
+	detour_open();
 	struct answer answer = service_call(&detour.service, shop.key_marketplace, "GET", "/feeds/google.tsv", NULL, NULL);
 	assert_int_equal(answer.status, 200);
 	assert_string_not_equal(answer_header(&answer, "ETag"), "");
@@ -119,7 +118,7 @@ static void a_feed_that_fails_has_no_tag(void **state)
 	assert_string_equal(answer_header(&answer, "ETag"), "");
 	answer_done(&answer);
 	proxy_release(&detour.postgres);
-	detour_close(&detour);
+	detour_close();
 }
 
 /* What a feed holds lies beside its request's headers, wherever these end (for the sanitizers to see). */
@@ -142,10 +141,14 @@ static void a_feed_wants_a_key(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_sku_has_its_line),       cmocka_unit_test(a_buffer_is_not_offered),
-		cmocka_unit_test(nothing_moved_is_a_304),       cmocka_unit_test(a_strangers_transaction_hides_no_sale),
-		cmocka_unit_test(a_feed_that_fails_has_no_tag), cmocka_unit_test(headers_of_any_size_may_come_with_it),
-		cmocka_unit_test(a_feed_wants_a_key),           cmocka_unit_test(a_code_longer_than_any_is_fed_like_others),
+		cmocka_unit_test(every_sku_has_its_line),
+		cmocka_unit_test(a_buffer_is_not_offered),
+		cmocka_unit_test(nothing_moved_is_a_304),
+		cmocka_unit_test(a_strangers_transaction_hides_no_sale),
+		cmocka_unit_test_teardown(a_feed_that_fails_has_no_tag, detour_audit),
+		cmocka_unit_test(headers_of_any_size_may_come_with_it),
+		cmocka_unit_test(a_feed_wants_a_key),
+		cmocka_unit_test(a_code_longer_than_any_is_fed_like_others),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }

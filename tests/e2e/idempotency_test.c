@@ -10,8 +10,6 @@
 
 #include <signal.h>
 
-static struct detour detour;
-
 static const char *checkout(const char *key, const char *sku, int quantity)
 {
 	return shop_text("{\"idempotency_key\":\"%s\",\"lines\":[{\"sku\":\"%s\",\"quantity\":%d}]}", key, sku, quantity);
@@ -116,7 +114,7 @@ static void b47_a_dead_owners_key_has_his_effect_or_ours_never_both(void **state
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
 	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", body);
 	proxy_wait_matches(&detour.postgres, 1);
-	detour_kill(&detour);
+	detour_kill();
 	assert_int_equal(errand_end(&sale), 0);
 	/* His transaction still stands open, his COMMIT is on the way; the retry must not be answered before that is known. */
 	struct errand retry;
@@ -127,7 +125,7 @@ static void b47_a_dead_owners_key_has_his_effect_or_ours_never_both(void **state
 	int status = errand_end(&retry);
 	assert_true(status == 201 || status == 503);
 	answer_done(&retry.answer);
-	detour_serve_again(&detour);
+	detour_serve_again();
 	is_sold_once("B47-DEAD", body, 9);
 }
 
@@ -233,11 +231,11 @@ static void b51_a_tills_queue_sent_again_by_two_tabs_has_twenty_effects(void **s
 	stranger_say(stranger, "BEGIN; SELECT 1 FROM lastunit.sku WHERE code = 'B51-B' FOR UPDATE");
 	errand_begin(&queue, &detour.service, shop.key_pos, "POST", "/v1/batch", x.body);
 	shop_wait_until(service_row(&shop, "B51-A").on_hand == 88);
-	detour_kill(&detour); /* twelve are done, and the till does not know */
+	detour_kill(); /* twelve are done, and the till does not know */
 	assert_int_equal(errand_end(&queue), 0);
 	stranger_say(stranger, "ROLLBACK");
 	stranger_free(stranger);
-	detour_serve_again(&detour);
+	detour_serve_again();
 	crowd_run(2, b51_resend, &x);
 	free(x.body);
 	assert_string_equal(tally_text(&x.calls), "2 x 200");
@@ -347,13 +345,13 @@ static void a_webhooks_lost_answer_is_that_of_one_run(void **state)
 static int open_both(void **state)
 {
 	int code = shop_open(state);
-	detour_open(&detour);
+	detour_open();
 	return code;
 }
 
 static int close_both(void **state)
 {
-	detour_close(&detour);
+	detour_close();
 	return shop_close(state);
 }
 

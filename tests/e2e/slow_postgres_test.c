@@ -20,9 +20,8 @@ static void wait_reachable(const struct service *instance, bool reachable)
 
 static void who_sells_waits_for_the_keys_and_is_not_refused(void **state)
 {
-	struct detour detour;
 	service_create_sku(&shop, "SLOW", 10);
-	detour_open(&detour);
+	detour_open();
 	wait_reachable(&detour.service, true);
 	proxy_delay(&detour.postgres, 200000); /* there and back: more than a lease */
 	wait_reachable(&detour.service, false);
@@ -40,16 +39,15 @@ static void who_sells_waits_for_the_keys_and_is_not_refused(void **state)
 	char code[40];
 	assert_int_equal(shop_ask(&detour.service, shop.key_web, "/v1/checkouts", shop_cart("SLOW=1"), code), 201);
 	shop_expect_seen(&detour.service, "SLOW", 9, 0);
-	detour_close(&detour);
+	detour_close();
 }
 
 /* An old number says that it is one, and has no tag: whoever revalidated it would be told that nothing has changed. */
 static void who_takes_an_old_number_is_told_that_it_is_one(void **state)
 {
 	static const char allowed[] = "Cache-Control: max-stale=60\r\n";
-	static struct detour detour;
 	service_create_sku(&shop, "OLD", 10);
-	detour_open(&detour);
+	detour_open();
 	shop_warm(&detour.service, "OLD");
 	proxy_cut_all(&detour.postgres, true);
 	wait_reachable(&detour.service, false);
@@ -57,7 +55,7 @@ static void who_takes_an_old_number_is_told_that_it_is_one(void **state)
 	struct answer several = service_call(&detour.service, shop.key_web, "GET", "/v1/availability?sku=OLD", allowed,
 	                                     NULL);
 	proxy_cut_all(&detour.postgres, false);
-	detour_close(&detour);
+	detour_close();
 	assert_int_equal(one.status, 200);
 	assert_int_equal(answer_int(&one, "available"), 10);
 	assert_true(json_is_true(answer_at(&one, "stale")));
@@ -72,11 +70,10 @@ static void who_takes_an_old_number_is_told_that_it_is_one(void **state)
 /* Revoked since, and never heard of it: the first reading of the lease has to say whether they are still good. */
 static void keys_read_at_the_start_are_believed_only_once_they_were_read_again(void **state)
 {
-	struct detour detour;
-	detour_open(&detour);
-	detour_kill(&detour);
+	detour_open();
+	detour_kill();
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "lastunit lease", PROXY_HOLD);
-	detour_serve_again(&detour);
+	detour_serve_again();
 	struct errand errand;
 	errand_begin(&errand, &detour.service, shop.key_web, "GET", "/v1/reservations?limit=1", NULL);
 	for (int i = 0; i < 20000 && shop_metric(&detour.service, "lastunit_http_parked_total") < 1 && !errand.done; i++)
@@ -85,7 +82,7 @@ static void keys_read_at_the_start_are_believed_only_once_they_were_read_again(v
 	proxy_release(&detour.postgres);
 	assert_int_equal(errand_end(&errand), 200);
 	answer_done(&errand.answer);
-	detour_close(&detour);
+	detour_close();
 }
 
 int main(void)
@@ -94,9 +91,9 @@ int main(void)
 	                                      "20000",      NULL};
 	shop_options = options;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(who_sells_waits_for_the_keys_and_is_not_refused, shop_audit),
-		cmocka_unit_test_teardown(who_takes_an_old_number_is_told_that_it_is_one, shop_audit),
-		cmocka_unit_test_teardown(keys_read_at_the_start_are_believed_only_once_they_were_read_again, shop_audit),
+		cmocka_unit_test_teardown(who_sells_waits_for_the_keys_and_is_not_refused, detour_audit),
+		cmocka_unit_test_teardown(who_takes_an_old_number_is_told_that_it_is_one, detour_audit),
+		cmocka_unit_test_teardown(keys_read_at_the_start_are_believed_only_once_they_were_read_again, detour_audit),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
