@@ -1,22 +1,7 @@
 /* Stock changed straight in SQL: as good as a change through the API, and seen by every reader soon after. */
-#include "lib/house.h"
+#include "inventory/house_fixture.h"
 
 #include "store/pg.h"
-
-static struct house h;
-
-static int open_house(void **state)
-{
-	house_open(&h, NULL);
-	return 0;
-}
-
-static int close_house(void **state)
-{
-	assert_audit(&h);
-	house_close(&h);
-	return 0;
-}
 
 /* Reads from Redis until the figure is there; a reader that is never told fails the test. */
 static void wait_until_seen(const char *sku, int64_t on_hand)
@@ -234,8 +219,6 @@ static void rows_that_are_hidden_are_no_rows_that_are_not_there(void **state)
 	sql(&h, "ALTER TABLE lastunit.sku DISABLE ROW LEVEL SECURITY");
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", NULL), LU_OK);
 }
-
-#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(an_update_in_sql_is_an_entry_of_the_ledger_and_seen_by_readers),

@@ -1,31 +1,12 @@
 /* The reaper: what keeps one due hold from ending keeps no other. How it forgets the details of old refusals. */
-#include "lib/house.h"
+#include "inventory/house_fixture.h"
 
 #include "inventory/inventory_internal.h"
 #include "store/pg.h"
 
-static struct house h;
-
-static int open_house(void **state)
-{
-	house_open(&h, NULL);
-	return 0;
-}
-
 static int open_house_of_patient_requests(void **state)
 {
-	int64_t usual = house_config.request_timeout_ms;
-	house_config.request_timeout_ms = 60000;
-	house_open(&h, NULL);
-	house_config.request_timeout_ms = usual;
-	return 0;
-}
-
-static int close_house(void **state)
-{
-	assert_audit(&h);
-	house_close(&h);
-	return 0;
+	return open_house_with(&house_config.request_timeout_ms, 60000);
 }
 
 enum { ROUND = 500 };
@@ -120,8 +101,6 @@ static void details_of_many_old_refusals_are_forgotten_at_once(void **state)
 	wait_sql(&h, "SELECT count(*) FROM lastunit.idempotency WHERE detail IS NOT NULL", "0");
 	house_close(&second);
 }
-
-#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
 
 static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I11_a_row_locked_by_a_stranger_delays_no_other_expiry),

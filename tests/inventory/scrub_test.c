@@ -1,20 +1,12 @@
 /* The scrub finds a cell that lies, says so, and removes it; it cries no wolf while sales go on. */
+#include "inventory/house_fixture.h"
+
 #include "inventory/inventory_internal.h"
-#include "lib/house.h"
 
-static struct house h;
-
-static int open_house(void **state)
+static int open_house_that_is_scrubbed(void **state)
 {
 	house_config.scrub_per_s = 100;
 	house_open(&h, NULL);
-	return 0;
-}
-
-static int close_house(void **state)
-{
-	assert_audit(&h);
-	house_close(&h);
 	return 0;
 }
 
@@ -108,15 +100,15 @@ static void a_record_that_was_lost_is_found(void **state)
 	assert_int_equal(look_until_hit(&h, "A").figures.on_hand, 11);
 }
 
-#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, open_house, close_house)
+#define SCRUB_TEST(f) cmocka_unit_test_setup_teardown(f, open_house_that_is_scrubbed, close_house)
 
 static const struct CMUnitTest tests[] = {
-	HOUSE_TEST(a_cell_with_other_figures_is_found_and_removed),
-	HOUSE_TEST(a_cell_that_stayed_old_is_found),
-	HOUSE_TEST(a_cell_of_a_version_that_never_was_is_found),
-	HOUSE_TEST(a_relay_that_is_late_is_no_lie),
-	HOUSE_TEST(a_record_that_was_lost_is_found),
-	HOUSE_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
+	SCRUB_TEST(a_cell_with_other_figures_is_found_and_removed),
+	SCRUB_TEST(a_cell_that_stayed_old_is_found),
+	SCRUB_TEST(a_cell_of_a_version_that_never_was_is_found),
+	SCRUB_TEST(a_relay_that_is_late_is_no_lie),
+	SCRUB_TEST(a_record_that_was_lost_is_found),
+	SCRUB_TEST(it_cries_no_wolf_while_sales_and_sql_go_on),
 };
 
 HOUSE_MAIN(tests)
