@@ -2,7 +2,8 @@
  *
  * Each test is named after the fault it guards against: one-sided checks (b57), overflow (b58), numbers through a double
  * (b59), numbers that are none (b60), JSON read in two ways (b62), strings cut at a NUL (b63, b64), twins of a code
- * (b66, b67), codes that reach a format string or a command line (b73). Files (b69 to b71) are import_test.c's.
+ * (b66, b67), codes that reach a format string or a command line (b73). Files: import_test.c (b71) and
+ * import_refusals_test.c (b69, b70).
  *
  * What is refused leaves nothing: no count, no entry, no reservation, no stored answer.
  */
