@@ -72,11 +72,10 @@ static int fresh(void **state)
 
 static void b31_a_fill_that_selected_before_the_sale_is_refused(void **state)
 {
-	struct errand look;
 	create("B31", MARKED);
 	forget_cell("B31");
 	proxy_when(&detour.postgres, PROXY_TO_CLIENT, MARKED_TEXT, PROXY_HOLD);
-	errand_begin(&look, &detour.service, shop.key_web, "GET", availability("B31"), NULL);
+	struct errand *look = errand_begin(&detour.service, shop.key_web, "GET", availability("B31"), NULL);
 	proxy_wait_matches(&detour.postgres, 1);
 	/* It has its ticket and its SELECT's answer is on the way. */
 	char *cell = shop_cell("B31");
@@ -85,10 +84,10 @@ static void b31_a_fill_that_selected_before_the_sale_is_refused(void **state)
 	sell(&shop, "B31", 1);
 	shop_expect_seen(&shop, "B31", MARKED - 1, 0);
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&look), 200);
+	assert_int_equal(errand_end(look), 200);
 	/* It began before the sale was answered: the old value was true then. */
-	assert_in_range(answer_int(&look.answer, "available"), MARKED - 1, MARKED);
-	answer_done(&look.answer);
+	assert_in_range(answer_int(&look->answer, "available"), MARKED - 1, MARKED);
+	errand_done(look);
 	hits_say("B31", MARKED - 1, 0);
 }
 
@@ -106,11 +105,10 @@ static void b31_a_fill_that_arrives_after_the_sale_is_refused(void **state)
 
 static void b32_nothing_is_filled_between_the_mark_and_the_commit(void **state)
 {
-	struct errand sale;
 	create("B32", 10);
 	const char *cart = shop_cart("B32=1");
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
-	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
+	struct errand *sale = errand_begin(&detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.postgres, 1);
 	char *cell = shop_cell("B32");
 	assert_memory_equal(cell, "I|", 2);
@@ -118,8 +116,8 @@ static void b32_nothing_is_filled_between_the_mark_and_the_commit(void **state)
 	for (int i = 0; i < 20; i++)
 		both_see("B32", 10, 0);
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&sale), 201);
-	answer_done(&sale.answer);
+	assert_int_equal(errand_end(sale), 201);
+	errand_done(sale);
 	hits_say("B32", 9, 0);
 }
 
@@ -127,7 +125,6 @@ static void b32_nothing_is_filled_between_the_mark_and_the_commit(void **state)
 
 static void b34_what_was_rolled_back_was_never_seen(void **state)
 {
-	struct errand sale;
 	create("B34-A", 10);
 	create("B34-B", 3);
 	char code[40];
@@ -137,9 +134,9 @@ static void b34_what_was_rolled_back_was_never_seen(void **state)
 	/* The connection breaks before COMMIT: rolled back, and run again. */
 	const char *cart = shop_cart("B34-A=1 B34-B=3");
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_CUT_BEFORE);
-	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", cart);
-	assert_int_equal(errand_end(&sale), 201);
-	answer_done(&sale.answer);
+	struct errand *sale = errand_begin(&detour.service, shop.key_web, "POST", "/v1/checkouts", cart);
+	assert_int_equal(errand_end(sale), 201);
+	errand_done(sale);
 	assert_int_equal(detour.postgres.matches, 1);
 	hits_say("B34-A", 9, 0);
 	hits_say("B34-B", 0, 0);
@@ -166,15 +163,14 @@ static void b35_sales_go_on_while_redis_stands_still_and_nobody_reads_the_old_co
 
 static void b35_a_writer_killed_between_commit_and_publish_leaves_no_old_count(void **state)
 {
-	struct errand sale;
 	create("B35-B", 10);
 	const char *cart = shop_cart("B35-B=1");
 	proxy_when(&detour.redis, PROXY_TO_SERVER, "V|2|9|0|0|1|B35-B", PROXY_HOLD);
-	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
+	struct errand *sale = errand_begin(&detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.redis, 1);
 	detour_kill();
-	assert_int_equal(errand_end(&sale), 0);
-	answer_done(&sale.answer);
+	assert_int_equal(errand_end(sale), 0);
+	errand_done(sale);
 	shop_expect_row("B35-B", 9, 0); /* durable, though nobody was told */
 	shop_expect_seen(&shop, "B35-B", 9, 0);
 	sell(&shop, "B35-B", 1);
@@ -206,11 +202,10 @@ static void b35_a_publish_whose_answer_is_lost_leaves_no_old_count(void **state)
 
 static void b37_a_filler_frozen_beyond_its_ticket_fills_nothing(void **state)
 {
-	struct errand look;
 	create("B37", MARKED);
 	forget_cell("B37");
 	proxy_when(&detour.postgres, PROXY_TO_CLIENT, MARKED_TEXT, PROXY_HOLD);
-	errand_begin(&look, &detour.service, shop.key_web, "GET", availability("B37"), NULL);
+	struct errand *look = errand_begin(&detour.service, shop.key_web, "GET", availability("B37"), NULL);
 	proxy_wait_matches(&detour.postgres, 1);
 	freeze(detour.service.pid);
 	proxy_release(&detour.postgres); /* its answer lies in its socket */
@@ -220,51 +215,49 @@ static void b37_a_filler_frozen_beyond_its_ticket_fills_nothing(void **state)
 	sell(&shop, "B37", 1);
 	shop_warm(&shop, "B37");
 	kill(detour.service.pid, SIGCONT);
-	int status = errand_end(&look);
+	int status = errand_end(look);
 	assert_true(status == 200 || status == 503); /* too late, perhaps; but answered */
-	answer_done(&look.answer);
+	errand_done(look);
 	hits_say("B37", MARKED - 1, 0);
 }
 
 static void b38_an_evicted_ticket_permits_nothing(void **state)
 {
-	struct errand look;
 	create("B38", MARKED);
 	forget_cell("B38");
 	proxy_when(&detour.postgres, PROXY_TO_CLIENT, MARKED_TEXT, PROXY_HOLD);
-	errand_begin(&look, &detour.service, shop.key_web, "GET", availability("B38"), NULL);
+	struct errand *look = errand_begin(&detour.service, shop.key_web, "GET", availability("B38"), NULL);
 	proxy_wait_matches(&detour.postgres, 1);
 	sell(&shop, "B38", 1);
 	forget_cell("B38"); /* the fence itself is evicted */
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&look), 200);
-	answer_done(&look.answer);
+	assert_int_equal(errand_end(look), 200);
+	errand_done(look);
 	hits_say("B38", MARKED - 1, 0);
 }
 
 static void b38_an_emptied_redis_permits_nothing(void **state)
 {
-	struct errand look, sale;
 	create("B38-FLUSH", MARKED);
 	forget_cell("B38-FLUSH");
 	proxy_when(&detour.postgres, PROXY_TO_CLIENT, MARKED_TEXT, PROXY_HOLD);
-	errand_begin(&look, &detour.service, shop.key_web, "GET", availability("B38-FLUSH"), NULL);
+	struct errand *look = errand_begin(&detour.service, shop.key_web, "GET", availability("B38-FLUSH"), NULL);
 	proxy_wait_matches(&detour.postgres, 1);
 	sell(&shop, "B38-FLUSH", 1);
 	free(shop_redis("FLUSHALL"));
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&look), 200);
-	answer_done(&look.answer);
+	assert_int_equal(errand_end(look), 200);
+	errand_done(look);
 	hits_say("B38-FLUSH", MARKED - 1, 0);
 	/* Emptied between the mark and the publish. */
 	const char *cart = shop_cart("B38-FLUSH=1");
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
-	errand_begin(&sale, &detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
+	struct errand *sale = errand_begin(&detour.service, shop.key_pos, "POST", "/v1/checkouts", cart);
 	proxy_wait_matches(&detour.postgres, 2);
 	free(shop_redis("FLUSHALL"));
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&sale), 201);
-	answer_done(&sale.answer);
+	assert_int_equal(errand_end(sale), 201);
+	errand_done(sale);
 	hits_say("B38-FLUSH", MARKED - 2, 0);
 }
 

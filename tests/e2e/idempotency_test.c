@@ -108,23 +108,22 @@ static void b47_a_finished_key_stays_finished_while_connections_break(void **sta
 
 static void b47_a_dead_owners_key_has_his_effect_or_ours_never_both(void **state)
 {
-	struct errand sale;
 	service_create_sku(&shop, "B47-DEAD", 10);
 	const char *body = shop_text("%s", checkout("b47-dead", "B47-DEAD", 1));
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", PROXY_HOLD);
-	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", body);
+	struct errand *sale = errand_begin(&detour.service, shop.key_web, "POST", "/v1/checkouts", body);
 	proxy_wait_matches(&detour.postgres, 1);
 	detour_kill();
-	assert_int_equal(errand_end(&sale), 0);
+	assert_int_equal(errand_end(sale), 0);
+	errand_done(sale);
 	/* His transaction still stands open, his COMMIT is on the way; the retry must not be answered before that is known. */
-	struct errand retry;
-	errand_begin(&retry, &shop, shop.key_web, "POST", "/v1/checkouts", body);
+	struct errand *retry = errand_begin(&shop, shop.key_web, "POST", "/v1/checkouts", body);
 	shop_wait_sql("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "t");
-	assert_false(retry.done);
+	assert_false(retry->done);
 	proxy_release(&detour.postgres);
-	int status = errand_end(&retry);
+	int status = errand_end(retry);
 	assert_true(status == 201 || status == 503);
-	answer_done(&retry.answer);
+	errand_done(retry);
 	detour_serve_again();
 	is_sold_once("B47-DEAD", body, 9);
 }
@@ -224,15 +223,15 @@ static void b51_resend(int index, void *context)
 static void b51_a_tills_queue_sent_again_by_two_tabs_has_twenty_effects(void **state)
 {
 	struct b51 x = {.body = till_queue()};
-	struct errand queue;
 	service_create_sku(&shop, "B51-A", 100);
 	service_create_sku(&shop, "B51-B", 100);
 	struct stranger *stranger = stranger_new();
 	stranger_say(stranger, "BEGIN; SELECT 1 FROM lastunit.sku WHERE code = 'B51-B' FOR UPDATE");
-	errand_begin(&queue, &detour.service, shop.key_pos, "POST", "/v1/batch", x.body);
+	struct errand *queue = errand_begin(&detour.service, shop.key_pos, "POST", "/v1/batch", x.body);
 	shop_wait_until(service_row(&shop, "B51-A").on_hand == 88);
 	detour_kill(); /* twelve are done, and the till does not know */
-	assert_int_equal(errand_end(&queue), 0);
+	assert_int_equal(errand_end(queue), 0);
+	errand_done(queue);
 	stranger_say(stranger, "ROLLBACK");
 	stranger_free(stranger);
 	detour_serve_again();
@@ -250,21 +249,20 @@ static void b51_a_tills_queue_sent_again_by_two_tabs_has_twenty_effects(void **s
 
 static void lose_commit(const char *sku, enum proxy_action action, bool terminate)
 {
-	struct errand sale;
 	service_create_sku(&shop, sku, 10);
 	const char *body = shop_text("%s", checkout(service_new_key(), sku, 1));
 	unsigned matches = detour.postgres.matches;
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "\vCOMMIT", action);
-	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", body);
+	struct errand *sale = errand_begin(&detour.service, shop.key_web, "POST", "/v1/checkouts", body);
 	proxy_wait_matches(&detour.postgres, matches + 1);
 	if (terminate) {
 		shop_sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'");
 		proxy_release(&detour.postgres);
 	}
-	int status = errand_end(&sale);
+	int status = errand_end(sale);
 	if (status != 201 && status != 503)
 		fail_msg("%s: %d", sku, status);
-	answer_done(&sale.answer);
+	errand_done(sale);
 	is_sold_once(sku, body, 9);
 }
 

@@ -101,7 +101,6 @@ static void b75_a_repeated_sku_does_not_wait_for_itself(void **state)
 
 static void b76_a_strangers_locks_are_waited_out_or_said(void **state)
 {
-	struct errand sale;
 	service_create_sku(&shop, "B76-A", 100);
 	service_create_sku(&shop, "B76-B", 100);
 	service_create_sku(&shop, "B76-C", 100);
@@ -110,29 +109,29 @@ static void b76_a_strangers_locks_are_waited_out_or_said(void **state)
 		struct stranger *stranger = stranger_new();
 		const char *cart = shop_text("%s", shop_cart("B76-A=1 B76-B=1"));
 		stranger_say(stranger, "BEGIN; SELECT 1 FROM lastunit.sku WHERE code = 'B76-B' FOR UPDATE");
-		errand_begin(&sale, &shop, shop.key_web, "POST", "/v1/checkouts", cart);
+		struct errand *sale = errand_begin(&shop, shop.key_web, "POST", "/v1/checkouts", cart);
 		shop_wait_sql("SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'", "t");
 		stranger_say(stranger, "SELECT 1 FROM lastunit.sku WHERE code = 'B76-A' FOR UPDATE");
 		stranger_say(stranger, "COMMIT");
 		stranger_free(stranger);
-		assert_int_equal(errand_end(&sale), 201);
-		answer_done(&sale.answer);
+		assert_int_equal(errand_end(sale), 201);
+		errand_done(sale);
 	}
 	shop_expect_row("B76-A", 95, 0);
 	/* He never lets go: an honest 503 that says when to come again, and meanwhile everybody else is served. */
 	struct stranger *stranger = stranger_new();
 	const char *cart = shop_text("%s", shop_cart("B76-A=1 B76-B=1"));
 	stranger_say(stranger, "BEGIN; SELECT 1 FROM lastunit.sku WHERE code = 'B76-B' FOR UPDATE");
-	errand_begin(&sale, &shop, shop.key_web, "POST", "/v1/checkouts", cart);
+	struct errand *sale = errand_begin(&shop, shop.key_web, "POST", "/v1/checkouts", cart);
 	int others = 0;
-	while (!sale.done) {
+	while (!sale->done) {
 		assert_int_equal(service_sell(&shop, shop.key_web, NULL, "B76-C", 1), 201);
 		others++;
 		shop_sleep_ms(100);
 	}
-	assert_int_equal(errand_end(&sale), 503);
-	assert_true(atoi(answer_header(&sale.answer, "Retry-After")) > 0);
-	answer_done(&sale.answer);
+	assert_int_equal(errand_end(sale), 503);
+	assert_true(atoi(answer_header(&sale->answer, "Retry-After")) > 0);
+	errand_done(sale);
 	shop_expect_row("B76-A", 95, 0);
 	shop_expect_row("B76-C", 100 - others, 0);
 	stranger_say(stranger, "ROLLBACK");

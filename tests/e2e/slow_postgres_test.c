@@ -74,14 +74,13 @@ static void keys_read_at_the_start_are_believed_only_once_they_were_read_again(v
 	detour_kill();
 	proxy_when(&detour.postgres, PROXY_TO_SERVER, "lastunit lease", PROXY_HOLD);
 	detour_serve_again();
-	struct errand errand;
-	errand_begin(&errand, &detour.service, shop.key_web, "GET", "/v1/reservations?limit=1", NULL);
-	for (int i = 0; i < 20000 && shop_metric(&detour.service, "lastunit_http_parked_total") < 1 && !errand.done; i++)
+	struct errand *errand = errand_begin(&detour.service, shop.key_web, "GET", "/v1/reservations?limit=1", NULL);
+	for (int i = 0; i < 20000 && shop_metric(&detour.service, "lastunit_http_parked_total") < 1 && !errand->done; i++)
 		usleep(1000);
 	assert_int_equal(shop_metric(&detour.service, "lastunit_http_parked_total"), 1);
 	proxy_release(&detour.postgres);
-	assert_int_equal(errand_end(&errand), 200);
-	answer_done(&errand.answer);
+	assert_int_equal(errand_end(errand), 200);
+	errand_done(errand);
 	detour_close();
 }
 

@@ -3,7 +3,7 @@
  *
  *	detour_open();
  *	proxy_when(&detour.postgres, PROXY_TO_SERVER, "COMMIT", PROXY_HOLD);
- *	errand_begin(&sale, &detour.service, shop.key_web, "POST", "/v1/checkouts", shop_cart("A=1"));
+ *	sale = errand_begin(&detour.service, shop.key_web, "POST", "/v1/checkouts", shop_cart("A=1"));
  *	proxy_wait_matches(&detour.postgres, 1);
  *	… the sale stands before its COMMIT …
  *	proxy_release(&detour.postgres);

@@ -145,17 +145,33 @@ static void errand_run(int index, void *context)
 	errand->done = true;
 }
 
-void errand_begin(struct errand *errand, const struct service *instance, const char *key, const char *method,
-                  const char *path, const char *body)
+struct errand *errand_begin(const struct service *instance, const char *key, const char *method, const char *path,
+                            const char *body)
 {
-	*errand = (struct errand){instance, key, method, path, body, {0}, NULL, false};
+	struct errand *errand = calloc(1, sizeof *errand);
+	*errand = (struct errand){.instance = instance,
+	                          .key = key ? strdup(key) : NULL,
+	                          .method = strdup(method),
+	                          .path = strdup(path),
+	                          .body = body ? strdup(body) : NULL};
 	errand->crowd = crowd_begin(1, errand_run, errand);
+	return errand;
 }
 
 int errand_end(struct errand *errand)
 {
 	crowd_end(errand->crowd);
 	return errand->answer.status;
+}
+
+void errand_done(struct errand *errand)
+{
+	answer_done(&errand->answer);
+	free(errand->key);
+	free(errand->method);
+	free(errand->path);
+	free(errand->body);
+	free(errand);
 }
 
 const char *shop_path(const char *folder, const char *id, const char *rest)

@@ -57,18 +57,20 @@ void shop_expect_row(const char *sku, int64_t on_hand, int64_t reserved);
 void shop_expect_seen(const struct service *instance, const char *sku, int64_t available, int64_t held);
 /* One call, its status (0: no answer); the problem's code, "" if it is none. */
 int shop_ask(const struct service *instance, const char *key, const char *path, const char *body, char ret_code[40]);
-/* One call in the background; the texts must live until errand_end(). */
+/* One call in the background. Of the heap: its thread may outlive a test that fails. */
 struct errand {
 	const struct service *instance;
-	const char *key, *method, *path, *body;
+	char *key, *method, *path, *body;
 	struct answer answer; /* after errand_end() */
 	struct crowd *crowd;
 	_Atomic bool done;
 };
-void errand_begin(struct errand *errand, const struct service *instance, const char *key, const char *method,
-                  const char *path, const char *body);
-/* Waits for its answer, which is the caller's to give to answer_done(). Returns the status. */
+struct errand *errand_begin(const struct service *instance, const char *key, const char *method, const char *path,
+                            const char *body);
+/* Waits for its answer. Returns the status. */
 int errand_end(struct errand *errand);
+/* After errand_end(). */
+void errand_done(struct errand *errand);
 /* "/v1/FOLDER/IDREST". Ring of eight per thread, as for shop_text(). */
 const char *shop_path(const char *folder, const char *id, const char *rest);
 const char *shop_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
