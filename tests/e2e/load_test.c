@@ -61,7 +61,7 @@ static void b74_import(int index, void *context)
 
 static void b74_carts_in_any_order_never_deadlock(void **state)
 {
-	struct b74 x = {0};
+	static struct b74 x; /* its crowd outlives a failed assertion */
 	static const char *const skus[] = {"B74-A", "B74-B", "B74-C"};
 	for (int i = 2; i >= 0; i--)
 		service_create_sku(&shop, skus[i], 10000);
@@ -299,7 +299,7 @@ static void b84_go(int index, void *context)
 
 static void b84_readers_of_a_hot_sku_share_their_misses(void **state)
 {
-	struct b84 x = {.version = 1};
+	static struct b84 x = {.version = 1}; /* its crowd outlives a failed assertion */
 	service_create_sku(&shop, "B84", 100000);
 	shop_warm(&shop, "B84");
 	shop_beside(&x.filler, NULL, NULL);
