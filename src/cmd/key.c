@@ -19,6 +19,7 @@
 #include "store/principal.h"
 
 #define CALL_MS 10000
+#define REVOKE_MS 60000 /* to reach PostgreSQL once more after a grace */
 #define MARGIN_MS 50
 #define GRACE_S_MAX (7 * 86400)
 
@@ -81,13 +82,15 @@ static int fail_store(const struct key_command *command, enum lu_error error)
 	return cmd_fail(&manual, lost ? EXIT_BACKEND : EXIT_FAILED, "%s: %s", lu_error_code(error), said->message);
 }
 
-/* Until the last lease given before this moment has run out. */
+/* Until the last lease given before this moment has run out; without a session, which PostgreSQL or a firewall may end
+ * while it is idle. */
 static void wait_until_everywhere(struct key_command *command)
 {
 	/* L as the epoch has it: no instance believes its keys for longer. */
 	struct epoch_row row;
 	enum lu_error error = epoch_lease_read(command->pg, &command->arena, deadline_in_ms(CALL_MS), &row);
 	int64_t lease_ms = error ? CONFIG_MAX_lease_ms : row.lease_ms;
+	pg_close(command->pg);
 	clock_sleep_until(deadline_in_ms(MARGIN_MS) + epoch_drifted_ns(lease_ms * NS_PER_MS));
 }
 
@@ -227,15 +230,29 @@ static int run_list(struct key_command *command)
 	return EXIT_OK;
 }
 
-/* The old keys are those that lived before the new one was made: a rotation that runs at the same time keeps its own. */
+static void print_still_valid(const struct key_row *rows, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!rows[i].revoked_us)
+			fprintf(stderr, "still valid: lastunit key revoke %.*s\n", (int)rows[i].prefix.size, rows[i].prefix.data);
+}
+
+/* The old keys are those that lived before the new one was made: a rotation that runs at the same time keeps its own.
+ * PostgreSQL may be restarting when the time has come: nobody looks at a command that was given an hour to wait. */
 static int revoke_old(struct key_command *command, const struct key_row *rows, size_t count)
 {
 	clock_sleep_until(deadline_in_ms(command->grace_s * 1000));
-	for (size_t i = 0; i < count; i++) {
-		enum lu_error error = rows[i].revoked_us ? LU_OK
-		                                         : key_revoke_listed(command->pg, &rows[i], deadline_in_ms(CALL_MS));
-		if (error)
-			return fail_store(command, error);
+	enum lu_error error = cmd_connect_until(command->pg, deadline_in_ms(REVOKE_MS));
+	size_t done = 0;
+	while (!error && done < count) {
+		if (!rows[done].revoked_us)
+			error = key_revoke_listed(command->pg, &rows[done], deadline_in_ms(CALL_MS));
+		done += !error;
+	}
+	if (error) {
+		int code = fail_store(command, error);
+		print_still_valid(rows + done, count - done);
+		return code;
 	}
 	wait_until_everywhere(command);
 	return EXIT_OK;
@@ -278,9 +295,7 @@ static int run_rotate(struct key_command *command)
 			fprintf(stderr, "revoked %zu old %s\n", live, text_plural((int64_t)live, "key", "keys"));
 		return code;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (!rows[i].revoked_us)
-			fprintf(stderr, "still valid: lastunit key revoke %.*s\n", (int)rows[i].prefix.size, rows[i].prefix.data);
+	print_still_valid(rows, count);
 	return EXIT_OK;
 }
 
@@ -453,6 +468,8 @@ static int run_set(struct key_command *command)
 	if (!known)
 		return cmd_fail(&manual, EXIT_FAILED, "there is no principal %s", command->principal);
 	wait_until_everywhere(command);
+	if ((error = cmd_connect_until(command->pg, deadline_in_ms(CALL_MS))))
+		return fail_store(command, error);
 	return run_show(command);
 }
 

@@ -206,6 +206,23 @@ static void rotation_follows_the_newest_key_and_ends_all_before_it(void **state)
 	command_done(&listed);
 }
 
+/* An hour of grace is long: the session that made the new key has ended by then, and the old one must end all the same. */
+static void what_a_command_waits_for_needs_no_session(void **state)
+{
+	const char *const ended_soon[] = {database, "PGOPTIONS=-c idle_session_timeout=200ms", NULL};
+	char first[KEY_SECRET_BYTES + 1];
+	make((const char *const[]){"create", "--principal", "stall", "--channel", "pos", "--scopes", "read", NULL}, first);
+	struct command done = command_run((const char *[]){"key", "rotate", "stall", "--grace", "1", NULL}, ended_soon);
+	assert_string_equal(done.err, "revoked 1 old key\n");
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+	assert_int_equal(status_of(first), 401);
+	done = command_run((const char *[]){"key", "set", "stall", "--buffer", "2", NULL}, ended_soon);
+	assert_string_equal(done.err, "");
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+}
+
 static void a_word_too_few_or_too_wrong_is_told_by_what_to_write(void **state)
 {
 	says((const char *const[]){"create", "--principal", "page", "--channel", "pos", "--scopes", "read", "--origins",
@@ -355,6 +372,7 @@ int main(void)
 		cmocka_unit_test(list_tells_the_origins_of_a_publishable_key),
 		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
 		cmocka_unit_test(rotation_follows_the_newest_key_and_ends_all_before_it),
+		cmocka_unit_test(what_a_command_waits_for_needs_no_session),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),
 		cmocka_unit_test(what_a_verb_has_no_use_for_is_refused),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),
