@@ -5,10 +5,13 @@
  * Failure modes: a row that cannot be read or applied refuses the file (with --partial itself only), each named with
  * its line; a lost connection runs the whole again on a new one, and the key tells whether it was done already.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/check.h"
@@ -100,6 +103,7 @@ struct run {
 	enum lu_error stage_error;
 	char why[512];
 	bool of_another_schema, may_not; /* why it failed: the user lacks a right */
+	bool outcomes_lost;
 	struct import_report report;
 };
 
@@ -157,6 +161,13 @@ static int prepare(struct run *run)
 	char why[256];
 	if (!file_read(run->path, &run->file, why))
 		return cmd_fail(&manual, EXIT_USAGE, "%s", why);
+	/* What a shop could no longer be told, since the file has its effect once. */
+	if (*flags->outcomes && strcmp(flags->outcomes, "-") != 0) {
+		int list = open(flags->outcomes, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		if (list < 0)
+			return cmd_fail(&manual, EXIT_USAGE, "--outcomes %s: %s", flags->outcomes, strerror(errno));
+		close(list);
+	}
 	make_key(run);
 	run->options.reference = text_of(flags->reason);
 	run->options.partial = flags->partial;
@@ -307,6 +318,15 @@ static int64_t connect_deadline(const struct run *run)
 	return deadline_ns < run->options.deadline_ns ? deadline_ns : run->options.deadline_ns;
 }
 
+static void list_outcomes(struct run *run, struct pg *pg)
+{
+	struct import_ending ending = ending_of(run);
+	run->outcomes_lost = *run->flags.outcomes && import_print_rows(&ending, pg, run->flags.outcomes);
+	if (run->outcomes_lost)
+		fprintf(stderr, "lastunit import: the list of outcomes is not complete%s\n",
+		        run->report.applied ? "; the import itself is done" : "");
+}
+
 /* Everything that needs the database, on one connection. LU_OK: the run has an end, good or bad. */
 static enum lu_error on_connection(struct run *run, struct pg *pg)
 {
@@ -328,14 +348,19 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 		return failed(run, error, "--key was used for another file or with other options");
 	if (error)
 		return failed(run, error, run->report.why);
-	if (run->report.replayed)
+	if (run->report.replayed) {
+		if (*run->flags.outcomes)
+			fputs("lastunit import: --outcomes: nothing is listed, the file was imported before\n", stderr);
 		return LU_OK;
+	}
 	bool readable = false;
 	error = stage(run, pg, &readable);
 	if (error)
 		return failed(run, error, run->stage.why);
-	if (!readable || (run->refusal_count && !run->flags.partial))
+	if (!readable || (run->refusal_count && !run->flags.partial)) {
+		list_outcomes(run, pg);
 		return LU_OK;
+	}
 	progress_show(&run->progress, "%lld %s read, applying", (long long)run->row_count,
 	              text_plural(run->row_count, "row", "rows"));
 	run->options.texts = run->columns.title_count > 0 || run->columns.at[IMPORT_NAMES] >= 0;
@@ -343,9 +368,8 @@ static enum lu_error on_connection(struct run *run, struct pg *pg)
 	error = import_apply(pg, &run->arena, &run->options, &run->report);
 	if (error)
 		return failed(run, error, run->report.why);
-	struct import_ending ending = ending_of(run);
-	if (*run->flags.outcomes && !run->report.replayed && import_print_rows(&ending, pg, run->flags.outcomes))
-		fprintf(stderr, "lastunit import: the list of outcomes is not complete; the import itself is done\n");
+	if (!run->report.replayed)
+		list_outcomes(run, pg);
 	return LU_OK;
 }
 
@@ -369,8 +393,10 @@ static int import_run(struct run *run)
 	pg_free(pg);
 	progress_done(&run->progress);
 	struct import_ending ending = ending_of(run);
-	if (!error)
-		return import_print(&ending, run->flags.json);
+	if (!error) {
+		int code = import_print(&ending, run->flags.json);
+		return run->outcomes_lost && !code ? EXIT_FAILED : code;
+	}
 	if (run->flags.json)
 		import_print_json(&ending, 0);
 	return cmd_fail(&manual,

@@ -157,10 +157,8 @@ enum lu_error import_print_rows(const struct import_ending *ending, struct pg *p
 {
 	const struct import_report *report = ending->report;
 	FILE *out = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
-	if (!out) {
-		fprintf(stderr, "lastunit import: %s cannot be written; the import itself is done\n", path);
-		return LU_OK;
-	}
+	if (!out)
+		return LU_INTERNAL;
 	fprintf(out, "line,sku,outcome,version,on_hand,detail\n");
 	struct refused refused = {.next = {ending->refusals, report->refusals}};
 	refused.end[0] = refused.next[0] + ending->refusal_count;
