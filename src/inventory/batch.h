@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "inventory/epoch.h"
 #include "inventory/queue.h"
+#include "inventory/weakness.h"
 
 struct writers;
 
@@ -16,5 +17,7 @@ struct writers *writers_start(const struct config *config, const struct redis_ad
                               struct queue *queue);
 /* The queue must be closed; returns when all that was in it has been answered. */
 void writers_stop(struct writers *writers);
+/* Why PostgreSQL takes no writes now, as it told the last one that it has no room for (53*: a full disk). Thread: any. */
+void writers_weaknesses(struct writers *writers, struct weaknesses *list);
 
 #endif

@@ -21,6 +21,10 @@ struct writers {
 	atomic_uint abandoned;
 	_Atomic int64_t last_try_ns;
 	_Atomic int64_t tell_forbidden_ns; /* not before: one line in the log for thousands of writes */
+	_Atomic int64_t tell_refused_ns;   /* the same of what the server has no room for */
+	_Atomic int64_t refused_until_ns;  /* what it said last is a warning till then, or till a batch is through */
+	pthread_mutex_t refused_mutex;
+	char refused[512];
 };
 
 struct writer {

@@ -164,4 +164,5 @@ const uint8_t *inventory_secret(const struct inventory *inventory)
 void inventory_weaknesses(struct inventory *inventory, struct weaknesses *list)
 {
 	lookout_found(inventory->lookout, list);
+	writers_weaknesses(inventory->writers, list);
 }

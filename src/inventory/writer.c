@@ -7,6 +7,7 @@
  */
 #include "inventory/batch_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@
 #define TROUBLE_MS_MAX 2000 /* how long a batch waits for PostgreSQL to come back */
 #define ABANDONED_MAX 4     /* sessions given up with a COMMIT under way, before new ones are refused */
 #define ABANDONED_PROBE_MS 1000
-#define FORBIDDEN_TOLD_MS 10000
+#define TOLD_EVERY_MS 10000
+#define REFUSED_MS 10000
 
 /* --- 1 drop ------------------------------------------------------------------------------------------------------- */
 
@@ -94,15 +96,45 @@ static void run_singly(struct batch *b)
 	b->count = 0;
 }
 
+static bool may_tell(_Atomic int64_t *not_before_ns)
+{
+	int64_t tell_ns = atomic_load(not_before_ns);
+	return clock_boottime_ns() >= tell_ns &&
+	       atomic_compare_exchange_strong(not_before_ns, &tell_ns, deadline_in_ms(TOLD_EVERY_MS));
+}
+
 /* It is the role's fault, not the operation's. The lookout names the right (lookout.h). */
 static void refuse_forbidden(struct batch *b, const struct pg_error *e)
 {
-	struct writers *all = b->writer->all;
-	int64_t tell_ns = atomic_load(&all->tell_forbidden_ns);
-	if (clock_boottime_ns() >= tell_ns &&
-	    atomic_compare_exchange_strong(&all->tell_forbidden_ns, &tell_ns, deadline_in_ms(FORBIDDEN_TOLD_MS)))
+	if (may_tell(&b->writer->all->tell_forbidden_ns))
 		log_event(LOG_ERROR, "write_forbidden sqlstate=%s message=%s", e->sqlstate, log_quote(text_of(e->message)));
 	refuse_all(b, refusal_of(b->operations[0], LU_DATABASE_UNAVAILABLE));
+}
+
+/* A server that is out of something still answers whoever looks at it: only who writes is told. */
+static void refuse_unavailable(struct batch *b)
+{
+	struct writers *all = b->writer->all;
+	const struct pg_error *e = pg_error(b->writer->pg);
+	if (may_tell(&all->tell_refused_ns))
+		log_event(LOG_ERROR, "write_refused sqlstate=%s message=%s", e->sqlstate, log_quote(text_of(e->message)));
+	if (strncmp(e->sqlstate, "53", 2) == 0) {
+		pthread_mutex_lock(&all->refused_mutex);
+		snprintf(all->refused, sizeof all->refused, "%s (SQLSTATE %s)", e->message, e->sqlstate);
+		pthread_mutex_unlock(&all->refused_mutex);
+		atomic_store(&all->refused_until_ns, deadline_in_ms(REFUSED_MS));
+	}
+	refuse_all(b, LU_DATABASE_UNAVAILABLE);
+}
+
+void writers_weaknesses(struct writers *all, struct weaknesses *list)
+{
+	if (clock_boottime_ns() >= atomic_load(&all->refused_until_ns))
+		return;
+	pthread_mutex_lock(&all->refused_mutex);
+	weakness_add(list, WEAKNESS_WRITES_REFUSED, "P6", "PostgreSQL takes no writes, each is answered 503: %s",
+	             all->refused);
+	pthread_mutex_unlock(&all->refused_mutex);
 }
 
 static void blame(struct batch *b)
@@ -189,6 +221,7 @@ static void batch_run(struct batch *b)
 		case OUTCOME_ANSWERED:
 			if (finds_out)
 				atomic_store(&all->abandoned, 0); /* that session has ended, one way or the other */
+			atomic_store(&all->refused_until_ns, 0);
 			break;
 		case OUTCOME_AGAIN:
 			metric_add(METRIC_BATCH_RETRIES, 1);
@@ -208,7 +241,7 @@ static void batch_run(struct batch *b)
 			unknown(b);
 			break;
 		case OUTCOME_UNAVAILABLE:
-			refuse_all(b, LU_DATABASE_UNAVAILABLE);
+			refuse_unavailable(b);
 			break;
 		case OUTCOME_SINGLY:
 			run_singly(b);
@@ -256,7 +289,11 @@ struct writers *writers_start(const struct config *config, const struct redis_ad
 {
 	struct writers *all = calloc(1, sizeof *all);
 	CHECK(all);
-	*all = (struct writers){.config = config, .epoch = epoch, .queue = queue, .count = (unsigned)config->writers};
+	*all = (struct writers){.config = config,
+	                        .epoch = epoch,
+	                        .queue = queue,
+	                        .count = (unsigned)config->writers,
+	                        .refused_mutex = PTHREAD_MUTEX_INITIALIZER};
 	all->list = calloc(all->count, sizeof *all->list);
 	CHECK(all->list);
 	for (unsigned i = 0; i < all->count; i++) {

@@ -124,10 +124,11 @@ static void what_goes_and_comes_back_is_told_once_though_nobody_asks(void **stat
 }
 
 /* A sale, again and again under the key that it shall have once it may be made. */
-static int sell(const char *key, char ret_code[40])
+static int sell(const char *key, const char *sku, char ret_code[40])
 {
-	struct answer answer = service_try(&instance, key, "POST", "/v1/checkouts", "Idempotency-Key: rights\r\n",
-	                                   "{\"lines\":[{\"sku\":\"R\",\"quantity\":1}]}");
+	char body[100];
+	snprintf(body, sizeof body, "{\"lines\":[{\"sku\":\"%s\",\"quantity\":1}]}", sku);
+	struct answer answer = service_try(&instance, key, "POST", "/v1/checkouts", "Idempotency-Key: rights\r\n", body);
 	int status = answer.status;
 	snprintf(ret_code, 40, "%s", answer_string(&answer, "code"));
 	answer_done(&answer);
@@ -155,27 +156,63 @@ static void a_right_that_is_lost_is_named_and_what_needs_it_is_503(void **state)
 	wait_ready("lease", true, "has lost", false);
 	quiet_sql(&shop, "REVOKE INSERT ON lastunit.ledger FROM lastunit_service");
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(sell(key, code), 503);
+		assert_int_equal(sell(key, "R", code), 503);
 		assert_string_equal(code, "database_unavailable");
 	}
 	wait_ready("database_reachable", true, lost, true);
 	expect_status("degraded");
 	quiet_sql(&shop, "GRANT INSERT ON lastunit.ledger TO lastunit_service");
-	assert_int_equal(sell(key, code), 201);
+	assert_int_equal(sell(key, "R", code), 201);
 	wait_ready("database_reachable", true, "has lost", false);
 	expect_status("ok");
 	/* Of the schema: its tables are not forbidden then, there are none. */
 	quiet_sql(&shop, "REVOKE USAGE ON SCHEMA lastunit FROM lastunit_service");
-	assert_int_equal(sell(key, code), 503);
+	assert_int_equal(sell(key, "R", code), 503);
 	assert_string_equal(code, "database_unavailable");
 	quiet_sql(&shop, "GRANT USAGE ON SCHEMA lastunit TO lastunit_service");
-	assert_int_equal(sell(key, code), 201);
+	assert_int_equal(sell(key, "R", code), 201);
 	kill(serve.pid, SIGTERM);
 	command_wait(&serve);
 	assert_int_equal(serve.exit_code, 0);
 	if (lines_with("error write_forbidden sqlstate=42501 message=\"permission denied for table ledger\"") != 1 ||
 	    lines_with(lost) != 1 || lines_with("warn rights_missing why=") != 1 || lines_with("info rights_back") != 1 ||
 	    lines_with("operation_failed"))
+		fail_msg("%s", serve.err);
+	command_done(&serve);
+}
+
+/* A disk that is full stops all sales, while who looks at PostgreSQL finds it well. */
+static void a_server_without_room_is_named_and_writes_are_503(void **state)
+{
+	static const char full[] = "could not extend file \\\"base/1\\\": No space left on device (SQLSTATE 53100)";
+	char key[80], code[40];
+	quiet_sku(&shop, "FULL", 3);
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "desk", "--channel", "pos",
+	                                                   NULL},
+	                                  shop.variables);
+	assert_int_equal(sscanf(made.out, "%79s", key), 1);
+	command_done(&made);
+	serve_start();
+	wait_ready("lease", true, "No space left", false);
+	quiet_sql(
+		&shop,
+		"CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not "
+		"extend file \"base/1\": No space left on device' USING ERRCODE = '53100'; END $$");
+	quiet_sql(&shop, "CREATE TRIGGER full_disk BEFORE INSERT ON lastunit.checkout EXECUTE FUNCTION public.full_disk()");
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(sell(key, "FULL", code), 503);
+		assert_string_equal(code, "database_unavailable");
+	}
+	wait_ready("database_reachable", true, full, true);
+	expect_status("degraded");
+	quiet_sql(&shop, "DROP FUNCTION public.full_disk() CASCADE");
+	assert_int_equal(sell(key, "FULL", code), 201);
+	wait_ready("database_reachable", true, "No space left", false);
+	expect_status("ok");
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	if (lines_with("error write_refused sqlstate=53100 message=\"could not extend file") != 1)
 		fail_msg("%s", serve.err);
 	command_done(&serve);
 }
@@ -199,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_and_comes_back_is_told_once_though_nobody_asks),
 		cmocka_unit_test(a_right_that_is_lost_is_named_and_what_needs_it_is_503),
+		cmocka_unit_test(a_server_without_room_is_named_and_writes_are_503),
 		cmocka_unit_test(why_redis_refuses_is_in_the_log),
 	};
 	return cmocka_run_group_tests(tests, servers_start, servers_end);
