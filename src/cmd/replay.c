@@ -103,6 +103,8 @@ static int read_orders(struct run *run)
 		fprintf(stderr, "left out: \"%.*s\": %s (%lld %s, the first is %lld)\n", (int)run->book.skips[i].what.size,
 		        run->book.skips[i].what.data, run->book.skips[i].why, (long long)run->book.skips[i].count,
 		        text_plural(run->book.skips[i].count, "line", "lines"), (long long)run->book.skips[i].line);
+	if (code == CMD_GO_ON && !run->book.order_count)
+		code = cmd_fail(&manual, EXIT_FAILED, "%s: no line of it can be played", run->path);
 	return code;
 }
 

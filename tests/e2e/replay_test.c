@@ -410,6 +410,17 @@ static void what_could_not_begin_has_no_verdict(void **state)
 	assert_non_null(strstr(command.err, "lastunit replay: the key of pos lacks the scope sell\n"));
 	command_done(&command);
 	command_done(&made);
+	snprintf(path, sizeof path, "%s/nothing.csv", directory);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("InvoiceNo,StockCode,Quantity\n1,code-ok,2.0\n", file);
+	fclose(file);
+	command = command_run((const char *[]){"replay", path, NULL}, variables);
+	assert_int_equal(command.exit_code, 1);
+	assert_string_equal(command.out, "");
+	assert_non_null(strstr(command.err, "left out: \"2.0\": not a quantity"));
+	assert_non_null(strstr(command.err, "nothing.csv: no line of it can be played\n"));
+	command_done(&command);
 	struct played played = play_against(LIE_NO_STOCK);
 	assert_int_equal(played.exit_code, 1);
 	assert_null(played.json);
