@@ -60,7 +60,8 @@ static const struct tool tools[] = {
 		.name = "find_products",
 		.title = "Find products",
 		.description =
-			"Finds products by what people call them, in any language of their titles, inflected or misspelled. "
+			"Finds products by what people call them, in any language of their titles, inflected or misspelled, or by "
+			"the exact code of one. "
 			"Only looks: reserves nothing.",
 		.arguments = {{"query",
                        "{\"type\":\"string\",\"minLength\":1,\"maxLength\":400,\"description\":\"at most 400 bytes of "

@@ -1,6 +1,10 @@
-/* The search: one call of search_products() in the database (sql/0007), which is where the words are. Failure modes: as
- * in pg.h. */
+/* The search: one call of search_products() in the database (sql/0007), which is where the words are, behind the product
+ * whose code it is that was said. Failure modes: as in pg.h. */
 #include "store/search.h"
+
+#include <string.h>
+
+#include "base/text.h"
 
 #define PRODUCT "id, code, version, on_hand, reserved, safety_stock, tracked, titles::text, next_release_at"
 
@@ -11,6 +15,23 @@ static struct text cut(struct text said)
 		for (said.size = SEARCH_BYTES_MAX; said.size && ((unsigned char)said.data[said.size] & 0xc0) == 0x80;)
 			said.size--;
 	return said;
+}
+
+/* Without any of these at its end, nor blanks before it. */
+static struct text without(struct text said, const char *signs)
+{
+	while (said.size && strchr(" \t\r\n", said.data[0])) {
+		said.data++;
+		said.size--;
+	}
+	while (said.size && strchr(signs, said.data[said.size - 1]))
+		said.size--;
+	return said;
+}
+
+static struct text code_or_none(struct text said)
+{
+	return text_check_sku(said) ? TEXT("") : said;
 }
 
 static enum lu_error read_products(struct pg *pg, struct arena *arena, const struct pg_statement *statement,
@@ -44,12 +65,19 @@ enum lu_error search_products(struct pg *pg, struct arena *arena, struct text sa
 {
 	static const struct pg_statement statement = {
 		"search_products",
-		"SELECT " PRODUCT " FROM search_products($1, $2::integer)",
+		"WITH exact AS (SELECT * FROM product WHERE code IN ($3, $4) ORDER BY octet_length(code) DESC LIMIT 1)"
+		" SELECT " PRODUCT
+		" FROM (SELECT e.*, 0 AS nth FROM exact e UNION ALL"
+		" SELECT * FROM search_products($1, $2::integer) WITH ORDINALITY f WHERE f.code NOT IN (SELECT code FROM exact)) p"
+		" ORDER BY nth LIMIT $2",
 	};
 	struct pg_params p;
 	pg_params_init(&p, arena);
 	pg_add_text(&p, cut(said));
 	pg_add_int8(&p, (int64_t)limit);
+	struct text code = without(said, " \t\r\n");
+	pg_add_text(&p, code_or_none(code));
+	pg_add_text(&p, code_or_none(without(code, " ?!.,")));
 	return read_products(pg, arena, &statement, &p, deadline_ns, ret_products, ret_count);
 }
 

@@ -15,7 +15,8 @@ struct product {
 	int64_t next_release_us; /* earliest end of a hold on it; 0: nobody holds it */
 };
 
-/* The best `limit` products for what somebody said, best first; in stock before sold out among equals. Nothing found is
+/* The best `limit` products for what somebody said, best first; in stock before sold out among equals. Before all others
+ * comes that whose code it is, whatever it is called (signs such as a question's may follow). Nothing found is
  * LU_OK and none. `said` is valid UTF-8 without NUL. */
 enum lu_error search_products(struct pg *pg, struct arena *arena, struct text said, size_t limit, int64_t deadline_ns,
                               struct product **ret_products, size_t *ret_count) LU_MUST_CHECK;

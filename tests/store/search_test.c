@@ -16,6 +16,7 @@ static const struct {
 	{"BOLT-4712", "{\"en\": \"Bolt no. 4712\"}", "{}", 9},
 	{"ODD", "{\"en\": \"O'Brien\\\\s \\\"best\\\" & | ! :* (cup)\"}", "{}", 1},
 	{"SILENT", "{}", "{}", 1},
+	{"cup", "{}", "{}", 1},
 };
 
 static int stock_the_shop(void **state)
@@ -84,6 +85,18 @@ static void a_number_is_never_guessed(void **state)
 {
 	assert_string_equal(found("bolt 4712", 1), "BOLT-4712");
 	assert_string_equal(found("4713", 3), "");
+}
+
+/* An article number is what a catalogue has people ask for; and not every product has a title. */
+static void a_code_finds_its_product_before_all_words(void **state)
+{
+	assert_string_equal(found("SILENT", 3), "SILENT");
+	assert_string_equal(found(" SILENT? ", 3), "SILENT");
+	assert_string_equal(found("MUG-BLUE", 1), "MUG-BLUE");
+	assert_string_equal(found("cup", 3), "cup ODD");
+	assert_string_equal(found("cup", 1), "cup");
+	assert_string_equal(found("silent", 3), "");
+	assert_string_equal(found("is SILENT there", 3), "");
 }
 
 static void what_can_be_bought_comes_first(void **state)
@@ -171,17 +184,12 @@ static void a_name_comes_without_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_question_finds_the_product_it_is_about),
-		TEST(words_are_found_in_every_form),
-		TEST(one_slip_does_not_hide_a_product),
-		TEST(a_number_is_never_guessed),
-		TEST(what_can_be_bought_comes_first),
-		TEST(most_of_the_words_are_better_than_none),
-		TEST(signs_are_no_commands),
-		TEST(a_sentence_is_cut_between_two_characters),
-		TEST(new_titles_are_found_at_once),
-		TEST(the_figures_are_those_of_the_row),
-		TEST(a_name_comes_without_figures),
+		TEST(a_question_finds_the_product_it_is_about),  TEST(words_are_found_in_every_form),
+		TEST(one_slip_does_not_hide_a_product),          TEST(a_number_is_never_guessed),
+		TEST(a_code_finds_its_product_before_all_words), TEST(what_can_be_bought_comes_first),
+		TEST(most_of_the_words_are_better_than_none),    TEST(signs_are_no_commands),
+		TEST(a_sentence_is_cut_between_two_characters),  TEST(new_titles_are_found_at_once),
+		TEST(the_figures_are_those_of_the_row),          TEST(a_name_comes_without_figures),
 	};
 	return cmocka_run_group_tests(tests, fixture_start, fixture_end);
 }
