@@ -25,6 +25,7 @@
 #include "http/problem.h"
 
 #define ENTRY_BYTES 1024
+#define BATCH_VALUES_MAX 150000     /* a megabyte of the shortest lines there are has 143,000 */
 #define RESULTS_BYTES_MAX (4 << 20) /* they wait in memory until the client has read them; passed by one wave at most */
 #define WAVE_OBJECTS_MAX 32 /* whose answers may be long; those of entries that name SKUs are as long as these */
 
@@ -217,7 +218,8 @@ void batch_post(struct request *request)
 	json_t *body;
 	const json_t *operations;
 	struct fault fault;
-	if (!take_query_names(request, (const char *const[]){NULL}) || !take_json(request, true, &body))
+	if (!take_query_names(request, (const char *const[]){NULL}) ||
+	    !take_json_of(request, true, BATCH_VALUES_MAX, &body))
 		return;
 	if (!body_operations(body, arena, &operations, &fault)) {
 		reply_fault(request, &fault);

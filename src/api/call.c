@@ -286,16 +286,21 @@ void ask_run(struct ask *ask, enum lu_error (*work)(struct query *query, struct 
 
 /* --- what requests have in common --------------------------------------------------------------------------------- */
 
-bool take_json(struct request *request, bool required, json_t **ret_value)
+bool take_json_of(struct request *request, bool required, size_t values_max, json_t **ret_value)
 {
 	*ret_value = NULL;
 	if (!required && !request_body(request).size)
 		return true;
 	const char *why = NULL;
-	enum lu_error error = request_json(request, ret_value, &why);
+	enum lu_error error = request_json(request, values_max, ret_value, &why);
 	if (error)
 		problem_reply(request, error, why ? text_of(why) : (struct text){0});
 	return !error;
+}
+
+bool take_json(struct request *request, bool required, json_t **ret_value)
+{
+	return take_json_of(request, required, REQUEST_VALUES_MAX, ret_value);
 }
 
 bool take_path_sku(struct request *request, struct text *ret_sku)

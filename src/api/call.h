@@ -73,6 +73,8 @@ void ask_run(struct ask *ask, enum lu_error (*work)(struct query *query, struct 
 /* --- what requests have in common --------------------------------------------------------------------------------- */
 /* The body as JSON; *ret_value NULL if there is none and that is allowed. False: a problem was replied. */
 bool take_json(struct request *request, bool required, json_t **ret_value) LU_MUST_CHECK;
+/* The same where more than REQUEST_VALUES_MAX values may make sense. */
+bool take_json_of(struct request *request, bool required, size_t values_max, json_t **ret_value) LU_MUST_CHECK;
 /* Each false: a problem was replied. */
 bool take_path_sku(struct request *request, struct text *ret_sku) LU_MUST_CHECK;
 bool take_path_id(struct request *request, enum lu_error unknown, struct uuid *ret_id) LU_MUST_CHECK;

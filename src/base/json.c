@@ -3,7 +3,8 @@
  * Happy path, in: one pass over the bytes for depth and NUL, then jansson with duplicate keys refused. Out: every
  * value makes room once for all it may need and then writes without looking.
  * Failure modes: anything that is not exactly one JSON value is LU_MALFORMED_REQUEST with a sentence of ours: it names
- * the fault and its place but repeats nothing of the body, which may not even be UTF-8.
+ * the fault and its place but repeats nothing of the body, which may not even be UTF-8. More values than the caller
+ * allows: LU_PAYLOAD_TOO_LARGE, before any is made.
  */
 #include "base/json.h"
 
@@ -19,12 +20,14 @@
 
 static _Thread_local char why[160];
 
-/* Depth and NUL bytes, before a parser that recurses sees them. What is a string is found the way JSON does; in a body
- * that is not JSON the count may be off, but never so that the parser goes deeper than counted here. */
-static const char *scan(struct text body)
+/* Depth and NUL bytes, before a parser that recurses sees them, and how many values there may be: each but the last has a
+ * comma behind it, or is open. What is a string is found the way JSON does; in a body that is not JSON the counts may be
+ * off, but never so that the parser goes deeper, or makes more, than counted here. */
+static const char *scan(struct text body, size_t *ret_values)
 {
 	unsigned depth = 0;
 	bool in_string = false;
+	size_t values = 1;
 	for (size_t i = 0; i < body.size; i++) {
 		switch (body.data[i]) {
 		case 0:
@@ -39,6 +42,10 @@ static const char *scan(struct text body)
 		case '{':
 			if (!in_string && ++depth > DEPTH_MAX)
 				return "it is nested more than 64 levels deep";
+			values += !in_string;
+			break;
+		case ',':
+			values += !in_string;
 			break;
 		case ']':
 		case '}':
@@ -48,6 +55,7 @@ static const char *scan(struct text body)
 			break;
 		}
 	}
+	*ret_values = values;
 	return NULL;
 }
 
@@ -74,28 +82,37 @@ static const char *fault(const json_error_t *error)
 	}
 }
 
-enum lu_error json_parse(struct text body, json_t **ret_value, const char **ret_why)
+enum lu_error json_parse_bounded(struct text body, size_t values_max, json_t **ret_value, const char **ret_why)
 {
+	size_t values;
 	if (!body.size) {
 		*ret_why = "The body is empty; JSON is expected.";
 		return LU_MALFORMED_REQUEST;
 	}
-	const char *unfit = scan(body);
+	const char *unfit = scan(body, &values);
+	*ret_why = why;
 	if (unfit) {
 		snprintf(why, sizeof why, "The body cannot be read as JSON: %s.", unfit);
-		*ret_why = why;
 		return LU_MALFORMED_REQUEST;
+	}
+	if (values > values_max) {
+		snprintf(why, sizeof why, "The body has more than %zu values, which is more than this call takes.", values_max);
+		return LU_PAYLOAD_TOO_LARGE;
 	}
 	json_error_t error;
 	json_t *value = json_loadb(body.data, body.size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
 	if (!value) {
 		snprintf(why, sizeof why, "The body cannot be read as JSON: %s, at byte %d (line %d).", fault(&error),
 		         error.position, error.line);
-		*ret_why = why;
 		return LU_MALFORMED_REQUEST;
 	}
 	*ret_value = value;
 	return LU_OK;
+}
+
+enum lu_error json_parse(struct text body, json_t **ret_value, const char **ret_why)
+{
+	return json_parse_bounded(body, SIZE_MAX, ret_value, ret_why);
 }
 
 struct text json_text(const json_t *string)

@@ -430,7 +430,7 @@ void mcp_post(struct request *request)
 	mcp->anonymous = anonymous;
 	json_t *body;
 	const char *why = NULL;
-	enum lu_error error = request_json(request, &body, &why);
+	enum lu_error error = request_json(request, REQUEST_VALUES_MAX, &body, &why);
 	if (error)
 		reply_parse_error(mcp, error, why);
 	else if (json_is_array(body))

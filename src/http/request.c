@@ -225,13 +225,14 @@ bool request_says_json(const struct request *request)
 	return type.size == sizeof json - 1 || strchr("; \t", type.data[sizeof json - 1]);
 }
 
-enum lu_error request_json(struct request *request, json_t **ret_value, const char **ret_why)
+enum lu_error request_json(struct request *request, size_t values_max, json_t **ret_value, const char **ret_why)
 {
 	if (!request->json_read) {
 		request->json_read = true;
 		const char *why = "";
-		request->json_error = request_says_json(request) ? json_parse(request->body, &request->json, &why)
-		                                                 : LU_UNSUPPORTED_MEDIA_TYPE;
+		request->json_error = request_says_json(request)
+		                          ? json_parse_bounded(request->body, values_max, &request->json, &why)
+		                          : LU_UNSUPPORTED_MEDIA_TYPE;
 		/* The parser's sentence lives until its next call only. */
 		request->json_why = arena_text(request_arena(request), text_of(why)).data;
 	}

@@ -46,8 +46,11 @@ bool request_knows_tag(const struct request *request, struct text etag);
 struct text request_body(const struct request *request);
 /* Its type is JSON's. */
 bool request_says_json(const struct request *request);
-/* The body as JSON, parsed once and freed with the request; content type checked. On error *ret_why says why. */
-enum lu_error request_json(struct request *request, json_t **ret_value, const char **ret_why) LU_MUST_CHECK;
+/* The body as JSON, parsed once and freed with the request; content type checked. On error *ret_why says why. It has at
+ * most values_max values (base/json.h): they are made on the loop, while all others wait. */
+enum lu_error request_json(struct request *request, size_t values_max, json_t **ret_value, const char **ret_why)
+	LU_MUST_CHECK;
+#define REQUEST_VALUES_MAX 20000 /* a cart of 1,000 lines has 4,000 */
 /* Query: the n-th value (0, 1, …) of a name, decoded once, plus as blank; false when there is none.
  * request_query_check() finds a name that is not in the NULL-ended list: its name, or size 0. */
 bool request_query(const struct request *request, const char *name, size_t n, struct text *ret_value);

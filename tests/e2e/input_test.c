@@ -227,6 +227,38 @@ static void b62_json_that_reads_two_ways_is_not_read(void **state)
 	nothing_happened("B62");
 }
 
+/* A megabyte of them would keep the loop that reads it from everybody else, and anybody who has the key of a page could
+ * send it all day. */
+static void a_crowd_of_values_is_refused_before_it_is_made(void **state)
+{
+	ten_units("CROWD");
+	char *crowd = repeated("{\"skus\":[", "{},", 340000, "1]}");
+	static const char *const paths[] = {"/v1/availability", "/v1/checkouts", "/v1/batch", "/mcp"};
+	for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+		shop_expect(shop.key_web, "POST", paths[i], "Idempotency-Key: input\r\n", crowd, 413);
+		shop_expect_problem("payload_too_large", "values");
+	}
+	free(crowd);
+	nothing_happened("CROWD");
+}
+
+/* 41 carts of a thousand lines, written as short as it goes: that much does make sense. */
+static void the_fullest_batch_there_may_be_is_taken(void **state)
+{
+	service_create_sku(&shop, "F", 100000);
+	char *lines = repeated("", "{\"sku\":\"F\",\"quantity\":1},", 999, "{\"sku\":\"F\",\"quantity\":1}");
+	char *body = malloc(1200000), *to = stpcpy(body, "{\"operations\":[");
+	for (int i = 0; i < 41; i++)
+		to += sprintf(to, "%s{\"operation\":\"checkout\",\"idempotency_key\":\"full-%d\",\"lines\":[%s]}", i ? "," : "",
+		              i, lines);
+	strcpy(to, "]}");
+	assert_in_range(strlen(body), 1024 * 1000, 1024 * 1024);
+	shop_expect(shop.key_web, "POST", "/v1/batch", NULL, body, 200);
+	shop_expect_row("F", 100000 - 41 * 1000, 0);
+	free(body);
+	free(lines);
+}
+
 /* The same of an address: whoever checks the first value may not be whoever reads the last. */
 static void b62_an_address_that_reads_two_ways_is_not_read(void **state)
 {
@@ -522,6 +554,8 @@ int main(void)
 		cmocka_unit_test_teardown(b59_integers_are_exact_to_the_last_digit, shop_audit),
 		cmocka_unit_test_teardown(b60_what_is_no_whole_number_is_no_quantity, shop_audit),
 		cmocka_unit_test_teardown(b62_json_that_reads_two_ways_is_not_read, shop_audit),
+		cmocka_unit_test_teardown(a_crowd_of_values_is_refused_before_it_is_made, shop_audit),
+		cmocka_unit_test_teardown(the_fullest_batch_there_may_be_is_taken, shop_audit),
 		cmocka_unit_test_teardown(b62_a_write_takes_no_parameters, shop_audit),
 		cmocka_unit_test_teardown(a_write_under_a_condition_is_not_done, shop_audit),
 		cmocka_unit_test_teardown(b62_an_address_that_reads_two_ways_is_not_read, shop_audit),

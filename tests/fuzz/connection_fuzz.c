@@ -72,7 +72,7 @@ static void handle_json(struct request *request)
 	handled++;
 	json_t *value;
 	const char *why = "";
-	enum lu_error error = request_json(request, &value, &why);
+	enum lu_error error = request_json(request, REQUEST_VALUES_MAX, &value, &why);
 	if (error)
 		problem_reply(request, error, text_of(why));
 	else

@@ -135,6 +135,35 @@ static void brackets_in_a_string_and_side_by_side_are_not_depth(void **state)
 	assert_refused((struct text){body, 325}, "deep");
 }
 
+/* A megabyte of "{}," is 350,000 values, 80 MB and a quarter of a second of the loop that reads it. */
+static void a_crowd_of_values_is_refused_before_any_is_made(void **state)
+{
+	static char body[1024 * 1024];
+	static const char *const pieces[] = {"{},", "[],", "0,", "\"\",", "{\"\":0},"};
+	json_t *value;
+	const char *why;
+	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+		size_t size = 1, piece = strlen(pieces[i]);
+		for (body[0] = '['; size + piece < sizeof body; size += piece)
+			memcpy(body + size, pieces[i], piece);
+		body[size - 1] = ']';
+		assert_int_equal(json_parse_bounded((struct text){body, size}, 20000, &value, &why), LU_PAYLOAD_TOO_LARGE);
+		assert_non_null(strstr(why, "20000 values"));
+	}
+}
+
+static void as_many_values_as_are_allowed_are_taken(void **state)
+{
+	json_t *value;
+	const char *why;
+	const struct text four = TEXT("{\"a\":[1,2]}"), one = TEXT("\"[,{,\"");
+	assert_int_equal(json_parse_bounded(four, 4, &value, &why), LU_OK);
+	json_decref(value);
+	assert_int_equal(json_parse_bounded(four, 3, &value, &why), LU_PAYLOAD_TOO_LARGE);
+	assert_int_equal(json_parse_bounded(one, 1, &value, &why), LU_OK);
+	json_decref(value);
+}
+
 static void integers_are_exact_and_never_made_of_reals(void **state)
 {
 	json_t *list = parsed(TEXT("[1, 9007199254740993, 9223372036854775807, -9223372036854775808, 1.0, 1e0, \"1\"]"));
@@ -326,6 +355,8 @@ int main(void)
 		cmocka_unit_test(the_reason_repeats_nothing_of_the_body),
 		cmocka_unit_test(nesting_is_taken_to_64_levels_and_no_deeper),
 		cmocka_unit_test(brackets_in_a_string_and_side_by_side_are_not_depth),
+		cmocka_unit_test(a_crowd_of_values_is_refused_before_any_is_made),
+		cmocka_unit_test(as_many_values_as_are_allowed_are_taken),
 		cmocka_unit_test(integers_are_exact_and_never_made_of_reals),
 		cmocka_unit_test(a_string_is_counted),
 		cmocka_unit_test(a_member_that_is_no_string_has_no_text),

@@ -27,9 +27,9 @@ static void handle_json(struct request *request)
 {
 	json_t *value = NULL, *again = NULL;
 	const char *why = "";
-	enum lu_error error = request_json(request, &value, &why);
+	enum lu_error error = request_json(request, REQUEST_VALUES_MAX, &value, &why);
 	if (!error)
-		CHECK(request_json(request, &again, &why) == LU_OK && again == value);
+		CHECK(request_json(request, REQUEST_VALUES_MAX, &again, &why) == LU_OK && again == value);
 	if (error)
 		problem_reply(request, error, (struct text){why, strlen(why)});
 	else
