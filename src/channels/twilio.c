@@ -2,7 +2,8 @@
  *
  * Happy path: the signature over our public address and the form's fields, one turn of the conversation, its sentence
  * inside a Gather whose action carries what may be answered next.
- * Failure modes: a signature that is not of our token is 403; everything else is spoken. The same turn again has the same
+ * Failure modes: a signature that is not of our token is 403, a form that is too long for one to be looked for 413;
+ * everything else is spoken. The same turn again has the same
  * address, so the same offer, so the same hold. Nobody speaks: the question again, and at the third time goodbye; what is
  * held ends by itself. How often it was silent in a row is in the address, too.
  */
@@ -26,6 +27,7 @@
 #define MAC_BYTES 20
 #define MAC_TEXT_BYTES 28
 #define SILENCES_MAX 3
+#define FORM_BYTES_MAX (32 * 1024) /* ten times what Twilio sends: it is taken apart before its sender is known */
 
 struct phone {
 	struct voice voice; /* first */
@@ -145,6 +147,10 @@ static bool check_sender(struct request *request, struct form *ret_form)
 	}
 	if (!*config->public_url && !origin_check(request))
 		return false;
+	if (request_body(request).size > FORM_BYTES_MAX) {
+		problem_reply(request, LU_PAYLOAD_TOO_LARGE, TEXT("A form of Twilio's has at most 32 KiB."));
+		return false;
+	}
 	enum lu_error error = percent_query(request_arena(request), request_body(request), &ret_form->pairs,
 	                                    &ret_form->count, &why);
 	if (!error && !is_signed(request, ret_form)) {

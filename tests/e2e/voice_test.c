@@ -311,6 +311,23 @@ static void only_twilio_may_call(void **state)
 	shop_expect(NULL, "POST", "/channels/twilio", type, "CallSid=CA1&From=%2B1&SpeechResult=hello", 403);
 }
 
+/* A megabyte of "a&" is half a million fields to sort before the signature can be looked at, and anybody may send it. */
+static void a_form_that_is_no_phones_is_not_taken_apart(void **state)
+{
+	const char *headers =
+		"Content-Type: application/x-www-form-urlencoded\r\n"
+		"X-Twilio-Signature: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n";
+	char *form = malloc(32 * 1024 + 2);
+	for (int i = 0; i < 32 * 1024 + 1; i++)
+		form[i] = i % 2 ? '&' : 'a';
+	form[32 * 1024 + 1] = 0;
+	shop_expect(NULL, "POST", "/channels/twilio", headers, form, 413);
+	shop_expect_problem("payload_too_large", "32 KiB");
+	form[32 * 1024] = 0;
+	shop_expect(NULL, "POST", "/channels/twilio", headers, form, 403);
+	free(form);
+}
+
 /* --- the skill ---------------------------------------------------------------------------------------------------- */
 
 static char attributes[400] = "{}";
@@ -623,6 +640,7 @@ int main(void)
 		cmocka_unit_test(what_had_ended_is_not_released),
 		cmocka_unit_test(what_cannot_be_looked_up_now_is_not_said_to_be_unknown),
 		cmocka_unit_test(only_twilio_may_call),
+		cmocka_unit_test(a_form_that_is_no_phones_is_not_taken_apart),
 		cmocka_unit_test_teardown(a_skill_asks_holds_and_buys, shop_audit),
 		cmocka_unit_test_teardown(a_callers_long_name_is_cut_between_characters, shop_audit),
 		cmocka_unit_test_teardown(to_buy_what_was_not_asked_about_is_a_search, shop_audit),
