@@ -23,7 +23,7 @@
 #include "store/feed.h"
 #include "store/sku.h"
 
-#define FEEDS_MAX 2 /* a million SKUs are some 40 MB while they are sent */
+#define FEEDS_MAX 2 /* a million SKUs are some 40 MB; those that are being sent: http/uptake.h */
 #define PAGE_ROWS 5000
 #define PAGE_MS 3000
 #define FEED_MS 60000

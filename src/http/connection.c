@@ -426,6 +426,7 @@ void connection_close(struct connection *connection)
 		connection->request.stream->on_end(&connection->request);
 	}
 	loop_forget_deadline(connection);
+	uptake_end(connection);
 	if (connection->resuming)
 		TAILQ_REMOVE(&loop->resumable, connection, resumable);
 	LIST_REMOVE(connection, all);
@@ -467,7 +468,7 @@ static void on_written(struct bufferevent *bev, void *context)
 	if (!connection->writing || evbuffer_get_length(bufferevent_get_output(bev)))
 		return;
 	loop_read_clock(connection->loop);
-	connection->writing = false;
+	uptake_end(connection);
 	if (connection->state == CONNECTION_IDLE)
 		connection->started_ns = connection->loop->now_ns;
 	if (connection->state == CONNECTION_STREAMING && !connection->broken && !connection->ended) {

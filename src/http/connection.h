@@ -98,6 +98,7 @@ struct connection {
 	LIST_ENTRY(connection) all;
 	LIST_ENTRY(connection) due;
 	TAILQ_ENTRY(connection) resumable;
+	TAILQ_ENTRY(connection) takers;
 	STAILQ_ENTRY(connection) parked;
 	int64_t deadline_ns;
 	int64_t due_tick; /* of its slot in the wheel; 0: hangs in none */
@@ -120,6 +121,7 @@ struct connection {
 	int64_t write_deadline_ns;
 	size_t write_left;  /* untaken when that deadline was set */
 	size_t write_whole; /* all that was refused since `writing` */
+	size_t untaken;     /* of it, what counts for the loop; 0: it is none of its takers */
 	int64_t body_left;  /* -1: chunked */
 	struct chunk chunk;
 	char *body_at; /* the next byte of a body in the arena; NULL: it grows in body_buffer */

@@ -241,9 +241,14 @@ static void on_tick(evutil_socket_t fd, short what, void *context)
 
 bool loop_init(struct server_loop *loop, struct server *server)
 {
-	*loop = (struct server_loop){.server = server, .drop_bytes_left = LOOP_DROP_BYTES_MAX};
+	*loop = (struct server_loop){
+		.server = server,
+		.drop_bytes_left = LOOP_DROP_BYTES_MAX,
+		.untaken_bytes_max = LOOP_UNTAKEN_BYTES_MAX,
+	};
 	STAILQ_INIT(&loop->parked);
 	TAILQ_INIT(&loop->resumable);
+	TAILQ_INIT(&loop->takers);
 	mailbox_init(&loop->mailbox);
 	struct event_config *config = event_config_new();
 	CHECK(config);

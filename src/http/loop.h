@@ -23,10 +23,11 @@
 #define LOOP_SLOTS 512     /* 25 s; later deadlines are looked at again by then */
 #define LOOP_ARENAS_MAX 64 /* spare arenas kept */
 #define LOOP_ARENA_BLOCK_BYTES ((size_t)8 * 1024)
-#define LOOP_OUT_BYTES_MAX ((size_t)16 * 1024)          /* answers gathered before they are sent */
-#define LOOP_DROP_BYTES_MAX ((int64_t)4 * 1024 * 1024)  /* of refused clients, read and thrown away in one tick */
-#define LOOP_TURNS_MAX 8                                /* of those who pipeline, or whose time is over, at once */
-#define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024) /* large bodies held at once; beyond, 503 */
+#define LOOP_OUT_BYTES_MAX ((size_t)16 * 1024)             /* answers gathered before they are sent */
+#define LOOP_DROP_BYTES_MAX ((int64_t)4 * 1024 * 1024)     /* of refused clients, read and thrown away in one tick */
+#define LOOP_TURNS_MAX 8                                   /* of those who pipeline, or whose time is over, at once */
+#define LOOP_BODY_BYTES_MAX ((size_t)256 * 1024 * 1024)    /* large bodies held at once; beyond, 503 */
+#define LOOP_UNTAKEN_BYTES_MAX ((size_t)256 * 1024 * 1024) /* answers that sockets have refused (uptake.h) */
 
 struct connection;
 LIST_HEAD(connection_list, connection);
@@ -61,7 +62,10 @@ struct server_loop {
 	struct connection_queue parked;     /* RUNNING, but waiting for the keys to be read again */
 	size_t running;                     /* requests in the hands of handlers, and those parked */
 	size_t body_bytes;                  /* in body_buffers */
-	int64_t drop_bytes_left;            /* until the next tick */
+	struct connection_turns takers;     /* those who are `writing`, the longest first */
+	size_t untaken_bytes;               /* that they have been owed since; at most untaken_bytes_max */
+	size_t untaken_bytes_max;
+	int64_t drop_bytes_left; /* until the next tick */
 
 	struct loop_arena *arenas;
 	size_t arena_count;

@@ -68,6 +68,20 @@ static void handle_page(struct request *request)
 	request_reply(request, 200, "text/plain", (struct text){page, sizeof page});
 }
 
+/* Larger than what the kernel holds of both ends; three of them are more than may lie with us. */
+#define LARGE_BYTES ((size_t)12 << 20)
+
+static void handle_large(struct request *request)
+{
+	char *large = malloc(LARGE_BYTES);
+	CHECK(large);
+	memset(large, 'l', LARGE_BYTES);
+	request_loop(request)->untaken_bytes_max = 2 * LARGE_BYTES;
+	app.page_count++;
+	request_reply(request, 200, "text/plain", (struct text){large, LARGE_BYTES});
+	free(large);
+}
+
 static void handle_keep(struct request *request)
 {
 	app.kept = request;
@@ -82,10 +96,9 @@ static void do_answer(struct mailbox_item *item)
 }
 
 static const struct route routes[] = {
-	{HTTP_METHOD_GET, "/stand", 0, handle_stand},
-	{HTTP_METHOD_GET, "/count", 0, handle_count},
-	{HTTP_METHOD_GET, "/page", 0, handle_page},
-	{HTTP_METHOD_GET, "/keep", 0, handle_keep},
+	{HTTP_METHOD_GET, "/stand", 0, handle_stand}, {HTTP_METHOD_GET, "/count", 0, handle_count},
+	{HTTP_METHOD_GET, "/page", 0, handle_page},   {HTTP_METHOD_GET, "/keep", 0, handle_keep},
+	{HTTP_METHOD_GET, "/large", 0, handle_large},
 };
 
 /* --- the test's side ---------------------------------------------------------------------------------------------- */
@@ -314,6 +327,33 @@ static void who_asks_and_does_not_read_costs_nothing_while_he_waits(void **state
 	nothing_is_done_meanwhile();
 }
 
+static bool gets_large(struct http_client *client)
+{
+	struct http_answer answer = {0};
+	bool whole = http_client_read(client, false, &answer) && answer.body_size == LARGE_BYTES;
+	http_answer_done(&answer);
+	return whole;
+}
+
+/* Each for as long as his time lets him: then the answers of a thousand would lie with us. */
+static void of_those_who_do_not_read_the_longest_makes_room(void **state)
+{
+	start(60000);
+	for (int i = 0; i < 4; i++) {
+		ask(&others[i], "/large");
+		do
+			ask(&asker, "/count");
+		while (read_counts(&asker).pages <= i);
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(gets_large(&others[i]), i >= 2);
+	/* What is taken counts no more, and who is alone gets whatever he asks for. */
+	for (int i = 4; i < 10; i++) {
+		ask(&others[i], "/large");
+		assert_true(gets_large(&others[i]));
+	}
+}
+
 static void what_the_refused_go_on_sending_is_dropped_up_to_a_bound(void **state)
 {
 	static char flood[1 << 20];
@@ -377,6 +417,7 @@ int main(void)
 		cmocka_unit_test_teardown(who_sends_ahead_of_his_answer_costs_nothing_while_he_waits, teardown),
 		cmocka_unit_test_teardown(who_asks_and_does_not_read_costs_nothing_while_he_waits, teardown),
 		cmocka_unit_test_teardown(who_cannot_be_let_in_is_told_of_in_the_log_now_and_then, teardown),
+		cmocka_unit_test_teardown(of_those_who_do_not_read_the_longest_makes_room, teardown),
 		cmocka_unit_test_teardown(what_the_refused_go_on_sending_is_dropped_up_to_a_bound, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
