@@ -79,11 +79,7 @@ static void start_server(struct dev *dev, struct dev_server *server)
 {
 	char name[32];
 	snprintf(name, sizeof name, "%s.log", server->name);
-	/* Only the first start of a run empties the log. */
-	char path[PATH_MAX];
-	int log = server->started_ns
-	              ? open(dev_home_path(&dev->home, name, path), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640)
-	              : dev_home_log(&dev->home, name);
+	int log = dev_home_log(&dev->home, name, !server->started_ns); /* only the first start of a run empties it */
 	server->started_ns = clock_boottime_ns();
 	server->pid = 0;
 	if (log >= 0) {
@@ -258,7 +254,7 @@ static int make_cluster(struct dev *dev)
 	char why[512];
 	printf("making a PostgreSQL cluster in %s (as %s)\n", dev->home.given, dev->user.name);
 	fflush(stdout);
-	int log = dev_home_log(&dev->home, "postgres.log");
+	int log = dev_home_log(&dev->home, "postgres.log", true);
 	bool made = log >= 0 && dev_postgres_init(&dev->home, &dev->user, !dev->ephemeral, log, why);
 	if (log < 0)
 		cmd_refuse(why, "cannot write to %s: %s", dev->home.given, strerror(errno));

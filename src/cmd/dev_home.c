@@ -2,8 +2,8 @@
  *
  * Happy path: resolve or make DIR, see that the unprivileged user reaches it, lock it, make the sockets' directory.
  * Failure modes: another supervisor holds the lock (refused, with its pid); one that was killed has children that are
- * still ending (waited for); DIR is somebody else's or cannot be reached (refused); a sockets' directory that is not
- * what we left is not trusted: a new one is made.
+ * still ending (waited for); DIR is somebody else's, open to others, or cannot be reached (refused); a sockets' directory
+ * that is not what we left is not trusted: a new one is made.
  */
 #include "cmd/dev_home.h"
 
@@ -92,6 +92,16 @@ static bool make_parents(const char *path)
 	return true;
 }
 
+/* Who may write into it could give the shop keys of his own, or lead a log of root's elsewhere. Ours, or root's; and root
+ * may be somebody who called sudo in his own directory. */
+static bool is_trusted(const struct stat *status)
+{
+	const char *caller = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
+	bool known = status->st_uid == 0 || status->st_uid == geteuid() ||
+	             (caller && *caller && status->st_uid == (uid_t)strtoul(caller, NULL, 10));
+	return known && !(status->st_mode & S_IWOTH);
+}
+
 static bool parent_reachable(const char *path, const struct child_user *user)
 {
 	char copy[PATH_MAX], real[PATH_MAX];
@@ -138,6 +148,8 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		return cmd_refuse(why, "%s is not a directory", home->given);
 	if (!is_data_directory(home->path))
 		return cmd_refuse(why, "%s is not empty and no data directory of lastunit dev: choose another", home->given);
+	if (!is_trusted(&status))
+		return cmd_refuse(why, "%s is another user's, or others may write into it: choose another --data", home->given);
 	home->linked |= link && strncmp(home->path, STORE_ROOT "/", sizeof STORE_ROOT) == 0;
 	if (child_user_reaches(user, home->path))
 		return true;
@@ -308,11 +320,11 @@ void dev_home_close(struct dev_home *home, bool remove)
 	unlock(home);
 }
 
-int dev_home_log(const struct dev_home *home, const char *name)
+int dev_home_log(const struct dev_home *home, const char *name, bool empty)
 {
 	char path[PATH_MAX];
-	return open(dev_home_path(home, name, path), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-	            0640);
+	return open(dev_home_path(home, name, path),
+	            O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | (empty ? O_TRUNC : 0), 0640);
 }
 
 void dev_home_show_log(const struct dev_home *home, const char *name)

@@ -41,8 +41,8 @@ bool dev_home_is_gone(const struct dev_home *home);
 void dev_home_close(struct dev_home *home, bool remove);
 /* DIR/name in `out`; CHECKs that it fits. */
 const char *dev_home_path(const struct dev_home *home, const char *name, char out[PATH_MAX]);
-/* An empty DIR/name for a child's output, or -1. */
-int dev_home_log(const struct dev_home *home, const char *name);
+/* DIR/name for a child's output, emptied or to go on in, or -1. */
+int dev_home_log(const struct dev_home *home, const char *name, bool empty);
 /* The last lines of DIR/name, indented, on stderr: why a child did not start. */
 void dev_home_show_log(const struct dev_home *home, const char *name);
 

@@ -164,6 +164,26 @@ static void a_directory_of_another_user_is_told_as_such(void **state)
 	dev_done(&dev);
 }
 
+/* In /tmp anybody may have made it before, with a dev.env whose keys he knows. */
+static void a_directory_that_others_may_write_into_is_refused(void **state)
+{
+	struct dev dev;
+	dev_begin(&dev);
+	assert_int_equal(mkdir(dev.data, 0700), 0);
+	assert_int_equal(chmod(dev.data, 0777), 0);
+	refused_directory(&dev, "/data is another user's, or others may write into it: choose another --data\n");
+	assert_int_equal(chmod(dev.data, 0755), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(dev.data, 65534, 65534), 0);
+		refused_directory(&dev, "/data is another user's, or others may write into it: choose another --data\n");
+		setenv("SUDO_UID", "65534", 1); /* he asked for it himself */
+		dev_ready(&dev, "--ephemeral");
+		unsetenv("SUDO_UID");
+		assert_int_equal(dev_stop(&dev), 0);
+	}
+	dev_done(&dev);
+}
+
 static void ephemeral_leaves_what_others_keep_there(void **state)
 {
 	struct dev dev;
@@ -207,6 +227,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_busy_port_is_said_before_anything_is_made),
 	cmocka_unit_test(ephemeral_leaves_nothing),
 	cmocka_unit_test(a_directory_of_others_is_refused_and_left_as_it_was),
+	cmocka_unit_test(a_directory_that_others_may_write_into_is_refused),
 	cmocka_unit_test(a_directory_of_another_user_is_told_as_such),
 	cmocka_unit_test(ephemeral_leaves_what_others_keep_there),
 	cmocka_unit_test(a_directory_that_postgres_cannot_reach_becomes_a_link),
