@@ -14,6 +14,7 @@
 #include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -27,7 +28,6 @@
 #define HOST "s3.amazonaws.com"
 #define FOLDER "/echo.api/"
 #define NAME "echo-api.amazon.com"
-#define URL_BYTES_MAX 512
 #define FETCHES_MAX 4
 #define CHAIN_BYTES_MAX (64 * 1024)
 #define KEYS_MAX 8
@@ -35,11 +35,12 @@
 
 /* --- the rules -------------------------------------------------------------------------------------------------------- */
 
-bool alexa_url_allowed(struct text url)
+/* One spelling: keys are kept by it, and whoever wrote the same address in ever new ways would push the real one out. */
+bool alexa_url_read(struct text url, char ret_url[ALEXA_URL_BYTES_MAX])
 {
 	static const char scheme[] = "https://", port[] = ":443";
 	size_t at = sizeof scheme - 1;
-	if (url.size >= URL_BYTES_MAX || url.size < at || strncasecmp(url.data, scheme, at) != 0)
+	if (url.size >= ALEXA_URL_BYTES_MAX || url.size < at || strncasecmp(url.data, scheme, at) != 0)
 		return false;
 	if (url.size - at < sizeof HOST - 1 || strncasecmp(url.data + at, HOST, sizeof HOST - 1) != 0)
 		return false;
@@ -47,13 +48,15 @@ bool alexa_url_allowed(struct text url)
 	if (url.size - at >= sizeof port - 1 && memcmp(url.data + at, port, sizeof port - 1) == 0)
 		at += sizeof port - 1;
 	struct text path = {url.data + at, url.size - at};
-	/* Nothing that a server might normalise out of the folder, and nothing but plain characters. */
+	/* Nothing that a server or libcurl might normalise, and nothing but plain characters. */
 	if (path.size <= sizeof FOLDER - 1 || memcmp(path.data, FOLDER, sizeof FOLDER - 1) != 0 ||
-	    memmem(path.data, path.size, "..", 2) || memmem(path.data, path.size, "//", 2))
+	    memmem(path.data, path.size, "..", 2) || memmem(path.data, path.size, "//", 2) ||
+	    memmem(path.data, path.size, "/.", 2))
 		return false;
 	for (size_t i = 0; i < path.size; i++)
 		if (path.data[i] <= ' ' || path.data[i] > '~' || strchr("%\\?#@", path.data[i]))
 			return false;
+	snprintf(ret_url, ALEXA_URL_BYTES_MAX, "https://" HOST "%.*s", (int)path.size, path.data);
 	return true;
 }
 
@@ -107,7 +110,7 @@ bool alexa_signature_check(EVP_PKEY *key, struct text body, struct text signatur
 static struct {
 	pthread_mutex_t lock;
 	struct {
-		char url[URL_BYTES_MAX];
+		char url[ALEXA_URL_BYTES_MAX];
 		EVP_PKEY *key;
 		int64_t until_s;
 	} rows[KEYS_MAX];
@@ -148,7 +151,7 @@ struct fetch {
 	pthread_t thread;
 	struct request *request;
 	void (*on_checked)(struct request *request, enum lu_error error, const char *why);
-	char url[URL_BYTES_MAX];
+	char url[ALEXA_URL_BYTES_MAX];
 	long timeout_ms;
 	struct buffer pem;
 	bool fetched;
@@ -219,27 +222,25 @@ void alexa_verify(struct request *request,
                   void (*on_checked)(struct request *request, enum lu_error error, const char *why))
 {
 	struct text url;
+	struct fetch *fetch = ARENA_NEW(request_arena(request), struct fetch);
 	if (!loop_of(request)->config->alexa_verify) {
 		on_checked(request, LU_OK, "");
 		return;
 	}
-	if (!request_header(request, "SignatureCertChainUrl", &url) || !alexa_url_allowed(url)) {
+	if (!request_header(request, "SignatureCertChainUrl", &url) || !alexa_url_read(url, fetch->url)) {
 		on_checked(request, LU_MALFORMED_REQUEST, "SignatureCertChainUrl is not an address of Alexa's certificates.");
 		return;
 	}
-	struct fetch *fetch = ARENA_NEW(request_arena(request), struct fetch);
-	memcpy(fetch->url, url.data, url.size);
 	EVP_PKEY *key = key_find(fetch->url, clock_unix_us() / 1000000);
 	if (key) {
 		check_signature(request, key, on_checked);
 		return;
 	}
-	*fetch = (struct fetch){.item.deliver = on_fetched,
-	                        .mailbox = server_loop_mailbox(request_loop(request)),
-	                        .request = request,
-	                        .timeout_ms = deadline_left_ms(request_deadline_ns(request)) / 2 + 1, /* 0 is none */
-	                        .on_checked = on_checked};
-	memcpy(fetch->url, url.data, url.size);
+	fetch->item.deliver = on_fetched;
+	fetch->mailbox = server_loop_mailbox(request_loop(request));
+	fetch->request = request;
+	fetch->timeout_ms = deadline_left_ms(request_deadline_ns(request)) / 2 + 1; /* 0 is none */
+	fetch->on_checked = on_checked;
 	if (fetching++ >= FETCHES_MAX || pthread_create(&fetch->thread, NULL, fetch_run, fetch) != 0) {
 		fetching--;
 		on_checked(request, LU_OVERLOADED, "Too many of Alexa's certificates are being fetched.");

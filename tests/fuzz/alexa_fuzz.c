@@ -38,7 +38,8 @@ static bool part_is(CURLU *url, CURLUPart part, const char *expected)
 
 static void check_url(struct text text)
 {
-	if (!alexa_url_allowed(text))
+	char spelled[ALEXA_URL_BYTES_MAX];
+	if (!alexa_url_read(text, spelled))
 		return;
 	char *address = strndup(text.data, text.size), *path = NULL, *port = NULL, *extra = NULL;
 	CURLU *url = curl_url();
@@ -48,6 +49,7 @@ static void check_url(struct text text)
 	/* It is the end of the address as it stands: nothing was tidied up, and nothing comes behind it. */
 	CHECK(curl_url_get(url, CURLUPART_PATH, &path, 0) == CURLUE_OK && strncmp(path, "/echo.api/", 10) == 0);
 	CHECK(strlen(path) < text.size && strcmp(address + text.size - strlen(path), path) == 0);
+	CHECK(strncmp(spelled, "https://s3.amazonaws.com/", 25) == 0 && strcmp(spelled + 24, path) == 0);
 	CHECK(curl_url_get(url, CURLUPART_USER, &extra, 0) != CURLUE_OK);
 	CHECK(curl_url_get(url, CURLUPART_QUERY, &extra, 0) != CURLUE_OK);
 	CHECK(curl_url_get(url, CURLUPART_FRAGMENT, &extra, 0) != CURLUE_OK);
