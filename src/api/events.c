@@ -4,12 +4,13 @@
  * up; the answer opens; the follower's batches become events. A tick keeps silent streams alive and sees whether their
  * keys still count.
  * Failure modes: an EventSource takes any status but 200 for the end, so what may be mended by waiting is a 200 that
- * ends at once: too many streams, PostgreSQL away, a failed look-up, another PostgreSQL than before. What cannot be (no
- * key, not a SKU code) is a problem as everywhere.
+ * ends at once: too many streams, or SKUs of all streams together, PostgreSQL away, a failed look-up, another PostgreSQL
+ * than before. What cannot be (no key, not a SKU code) is a problem as everywhere.
  */
 #include "api/events.h"
 
 #include <event2/event.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,12 @@
 #define CHECK_NS (5 * NS_PER_S)       /* a key that was revoked */
 #define RETRY_MS 1000
 #define RETRY_REFUSED_MS 10000
+/* All that are named together, for each stream that may be open: one costs half a KiB, and a page of a product names one.
+ * A stream of no more than these has always its place. */
+#define SKUS_PER_STREAM 20
 #define RETRY_SPREAD 2 /* times as long at most, so that those who left together do not come back together */
+
+static _Atomic int64_t named; /* by the streams of all loops */
 
 /* --- a stream's life ---------------------------------------------------------------------------------------------- */
 
@@ -47,6 +53,7 @@ static void leave(struct stream *stream)
 	else
 		all_end(stream);
 	LIST_REMOVE(stream, all);
+	named -= (int64_t)stream->count;
 	if (stream->state == STREAM_STARTING)
 		LIST_REMOVE(stream, starting);
 	if (stream->is_touched)
@@ -278,7 +285,9 @@ void event_stream(struct request *request)
 	LIST_INSERT_HEAD(&events->streams, stream, all);
 	LIST_INSERT_HEAD(&events->starting, stream, starting);
 	metric_add(METRIC_EVENT_STREAMS, 1);
-	if (metric_get(METRIC_EVENT_STREAMS) > events->config->event_streams_max) {
+	int64_t streams_max = events->config->event_streams_max;
+	bool room = (named += (int64_t)count) <= SKUS_PER_STREAM * streams_max || count <= SKUS_PER_STREAM;
+	if (!room || metric_get(METRIC_EVENT_STREAMS) > streams_max) {
 		stream_refuse(stream);
 		return;
 	}

@@ -381,6 +381,39 @@ static void streams_end_when_postgresql_is_another_one(void **state)
 	hear_of("EV-OTHER-PG", 4, 2);
 }
 
+static const char *path_of(int skus)
+{
+	static char path[4000];
+	char *to = path + sprintf(path, "/v1/events?sku=EV-NAMED");
+	for (int i = 1; i < skus; i++)
+		to += sprintf(to, "&sku=EV-NAMED-%d", i);
+	return path;
+}
+
+/* Each SKU that a stream names costs memory, whether there is one or not, and anybody who has the key of a page may ask. */
+static void streams_that_name_too_many_skus_make_no_room_for_others(void **state)
+{
+	struct service other;
+	struct sse_client first = {0}, second = {0};
+	service_create_sku(&shop, "EV-NAMED", 1);
+	service_beside(&other, &shop, NULL, NULL, (const char *[]){"--event-streams-max", "10", NULL});
+	assert_true(sse_client_open(&first, &other, shop.key_pos, path_of(150), NULL));
+	assert_true(sse_client_next(&first));
+	assert_true(sse_client_open(&second, &other, shop.key_pos, path_of(60), NULL));
+	second.http.timeout_ms = 300; /* nothing but the pause comes */
+	assert_false(sse_client_next(&second));
+	assert_in_range(second.retry_ms, 10000, 20000);
+	sse_client_done(&second);
+	listen_to(&other, path_of(20), NULL);
+	hear();
+	sse_client_done(&first);
+	shop_wait_until(shop_metric(&other, "lastunit_event_streams") == 1);
+	listen_to(&other, path_of(150), NULL);
+	hear();
+	sse_client_done(&stream);
+	assert_int_equal(service_stop(&other), 0);
+}
+
 static void a_key_that_is_revoked_hears_nothing_more(void **state)
 {
 	service_create_sku(&shop, "EV-KEY", 5);
@@ -479,6 +512,7 @@ int main(void)
 		cmocka_unit_test_teardown(each_who_listens_to_all_is_told_what_it_may_sell, over),
 		cmocka_unit_test_teardown(what_waiting_does_not_mend_is_refused_as_everywhere, over),
 		cmocka_unit_test_teardown(one_stream_too_many_is_told_to_come_back, over),
+		cmocka_unit_test_teardown(streams_that_name_too_many_skus_make_no_room_for_others, over),
 		cmocka_unit_test_teardown(a_key_that_is_revoked_hears_nothing_more, over),
 		cmocka_unit_test_teardown(a_transaction_left_open_holds_events_back_and_is_seen, over),
 		cmocka_unit_test_teardown(who_comes_while_postgresql_is_silent_is_told_to_come_back, over),
