@@ -62,7 +62,7 @@ bool child_user_reaches(const struct child_user *user, const char *directory)
 /* In the child. Returns only on failure, errno set. Nothing here allocates. */
 static void run(const struct child_options *options, pid_t parent)
 {
-	setpgid(0, 0);
+	setsid(); /* what a child types into root's terminal (TIOCSTI), root's shell would run */
 	if (become(options->user) < 0)
 		return;
 	/* After the change of user, which clears it. */

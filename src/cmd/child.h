@@ -1,8 +1,8 @@
 /* Child processes of `lastunit dev`: started, watched and ended by pid, under a user of their own when we are root.
  *
- * A child gets a process group of its own (Ctrl-C reaches only the supervisor, which ends its children in order), an
- * empty signal mask, and a parent death signal, so that nothing outlives a supervisor that is killed. Thread: the
- * supervisor's only one; PR_SET_PDEATHSIG is bound to the thread that forks.
+ * A child gets a session of its own, without a terminal (Ctrl-C reaches only the supervisor, which ends its children in
+ * order), an empty signal mask, and a parent death signal, so that nothing outlives a supervisor that is killed. Thread:
+ * the supervisor's only one; PR_SET_PDEATHSIG is bound to the thread that forks.
  */
 #ifndef CMD_CHILD_H
 #define CMD_CHILD_H

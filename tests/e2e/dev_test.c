@@ -151,6 +151,22 @@ static void what_dies_is_started_again(void **state)
 	dev_done(&dev);
 }
 
+/* They may be another user's, and `serve` reads what strangers send: the terminal of who started it is not theirs. */
+static void the_children_have_no_terminal(void **state)
+{
+	static const char *const names[] = {"postgres", "redis-server", "lastunit"};
+	struct dev dev;
+	dev_begin(&dev);
+	dev_ready(&dev, "--ephemeral");
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		pid_t pid = child_of(dev.pid, names[i]);
+		assert_true(pid > 0);
+		assert_int_equal(getsid(pid), pid); /* and a new session has none */
+	}
+	assert_int_equal(dev_stop(&dev), 0);
+	dev_done(&dev);
+}
+
 static void nothing_outlives_a_supervisor_that_is_killed(void **state)
 {
 	struct dev dev;
@@ -267,6 +283,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(it_serves_and_dev_env_says_where),
 	cmocka_unit_test(a_stop_ends_all_and_a_second_start_finds_keys_and_data),
 	cmocka_unit_test(what_dies_is_started_again),
+	cmocka_unit_test(the_children_have_no_terminal),
 	cmocka_unit_test(nothing_outlives_a_supervisor_that_is_killed),
 	cmocka_unit_test(it_ends_when_its_directory_is_gone),
 	cmocka_unit_test(a_stop_while_it_starts_ends_all),
