@@ -38,6 +38,7 @@
 #include "base/metrics.h"
 
 #define KEEPER_ROOM_MIN 8
+#define LINES_MAX_MIN (10 * (size_t)LU_LINES_MAX)
 #define BLOCK_ITEMS 64
 #define NOBODY UINT32_MAX
 
@@ -86,6 +87,7 @@ struct queue {
 	pthread_mutex_t mutex;
 	pthread_cond_t work; /* something is ready, or the end has come */
 	size_t length, keeper_room, depth;
+	size_t lines, lines_max; /* of all that wait */
 	unsigned writers, blocked_running;
 	int64_t gather_ms, gather_until_ns; /* nothing ordinary is lent before; 0: the batch waited for is done */
 	unsigned gathering;                 /* whose batch that is */
@@ -330,6 +332,11 @@ static void remember_deadline(struct queue *queue, struct waiter *waiter, bool i
 	}
 }
 
+static size_t lines_of(const struct operation *operation)
+{
+	return operation->sku_count > operation->line_count ? operation->sku_count : operation->line_count;
+}
+
 static void enter(struct queue *queue, struct operation *operation, bool in_front)
 {
 	struct waiter *waiter = waiter_new(queue);
@@ -359,6 +366,7 @@ static void enter(struct queue *queue, struct operation *operation, bool in_fron
 	}
 	remember_deadline(queue, waiter, in_front);
 	queue->depth++;
+	queue->lines += lines_of(operation);
 	ready_add(queue, waiter);
 }
 
@@ -369,6 +377,8 @@ enum lu_error queue_submit(struct queue *queue, struct operation *operation)
 	if (queue->closed)
 		error = LU_SHUTTING_DOWN;
 	else if (queue->depth >= queue->length - (operation->keeper ? 0 : queue->keeper_room))
+		error = LU_OVERLOADED;
+	else if (!operation->keeper && queue->lines + lines_of(operation) > queue->lines_max)
 		error = LU_OVERLOADED;
 	if (!error) {
 		enter(queue, operation, false);
@@ -400,11 +410,6 @@ struct take {
 	size_t count;
 	struct waiters candidates; /* ready for this batch and no other, in the order found */
 };
-
-static size_t lines_of(const struct operation *operation)
-{
-	return operation->sku_count > operation->line_count ? operation->sku_count : operation->line_count;
-}
 
 static bool fits(const struct take *take, const struct waiter *waiter)
 {
@@ -465,6 +470,7 @@ static void leave(struct queue *queue, struct take *take, struct waiter *waiter)
 
 static void waiter_free(struct queue *queue, struct waiter *waiter)
 {
+	queue->lines -= lines_of(waiter->operation);
 	for (struct claim *claim = waiter->claims, *sibling; claim; claim = sibling) {
 		sibling = claim->sibling;
 		claim->sibling = queue->free_claims;
@@ -655,6 +661,9 @@ struct queue *queue_new(size_t length, unsigned writers, int64_t gather_ms)
 	queue->keeper_room = length / 16 > KEEPER_ROOM_MIN ? length / 16 : KEEPER_ROOM_MIN;
 	if (queue->keeper_room > length / 2)
 		queue->keeper_room = length / 2;
+	queue->lines_max = length * QUEUE_LINES_PER_OPERATION;
+	if (queue->lines_max < LINES_MAX_MIN)
+		queue->lines_max = LINES_MAX_MIN;
 	queue->writers = writers;
 	queue->gather_ms = gather_ms;
 	for (enum lane lane = 0; lane < LANE_COUNT; lane++)

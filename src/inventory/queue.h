@@ -17,7 +17,9 @@
 
 #include "lastunit/operation.h"
 
-#define QUEUE_LATE_MS 100    /* who has less time left than this is not started */
+#define QUEUE_LATE_MS 100 /* who has less time left than this is not started */
+/* The room is so many operations, and so many lines for each: a cart of a thousand is a third of a megabyte. */
+#define QUEUE_LINES_PER_OPERATION 20
 #define QUEUE_GATHER_FROM 16 /* operations: about as many as a batch costs PostgreSQL by itself */
 
 struct queue;

@@ -427,6 +427,38 @@ static void a_batch_has_at_most_2000_lines_but_one_operation_always_fits(void **
 	FREE(a, b, c, d);
 }
 
+static void a_queue_is_full_of_lines_as_well(void **state)
+{
+	(void)state;
+	struct queue *queue = queue_new(1000, 1, 0);
+	struct operation *ops[21], *small = make("B");
+	for (size_t i = 0; i < 21; i++) {
+		ops[i] = make("A");
+		ops[i]->line_count = LU_LINES_MAX;
+	}
+	for (size_t i = 0; i < 20; i++)
+		submit(queue, ops[i]);
+	assert_int_equal(queue_submit(queue, ops[20]), LU_OVERLOADED);
+	assert_int_equal(queue_submit(queue, small), LU_OVERLOADED);
+	small->keeper = true;
+	submit(queue, small); /* what ends holds gives room */
+	struct operation *taken[LU_BATCH_OPERATIONS_MAX];
+	size_t count = queue_take(queue, 0, taken);
+	assert_in_range(count, 2, 3);
+	queue_return(queue, taken, count);
+	queue_finish(queue, 0);
+	assert_int_equal(queue_submit(queue, ops[20]), LU_OVERLOADED);
+	assert_int_equal(queue_take(queue, 0, taken), count);
+	queue_finish(queue, 0);
+	submit(queue, ops[20]);
+	queue_close(queue);
+	while (queue_take(queue, 0, taken))
+		queue_finish(queue, 0);
+	queue_free(queue);
+	free_all(ops, 21);
+	FREE(small);
+}
+
 static void a_full_queue_keeps_room_for_keepers(void **state)
 {
 	(void)state;
@@ -530,6 +562,7 @@ int main(void)
 		cmocka_unit_test(a_batch_has_at_most_256_operations),
 		cmocka_unit_test(who_finds_the_batch_full_comes_with_the_next),
 		cmocka_unit_test(a_batch_has_at_most_2000_lines_but_one_operation_always_fits),
+		cmocka_unit_test(a_queue_is_full_of_lines_as_well),
 		cmocka_unit_test(a_full_queue_keeps_room_for_keepers),
 		cmocka_unit_test(a_closed_queue_is_drained_and_then_says_so),
 		cmocka_unit_test(misuse_is_a_bug),
