@@ -275,6 +275,7 @@ void ask_run(struct ask *ask, enum lu_error (*work)(struct query *query, struct 
 {
 	ask->query.work = work;
 	ask->query.on_done = on_query_done;
+	ask->query.asker = request_asker(ask->request);
 	ask->item.deliver = deliver_query;
 	ask->on_answer = on_answer;
 	enum lu_error error = inventory_query(loop_of(ask->request)->inventory, &ask->query);

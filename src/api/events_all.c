@@ -148,6 +148,7 @@ static void read_for(struct stream *stream)
 		.deadline_ns = deadline_in_ms(events->config->request_timeout_ms),
 		.work = read_page,
 		.on_done = on_page_read,
+		.asker = request_asker(stream->request),
 	};
 	replay->item.deliver = on_page;
 	replay->mailbox = events->tap.mailbox;

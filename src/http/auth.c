@@ -194,3 +194,8 @@ const struct principal *request_principal(const struct request *request)
 	CHECK(request->authorized);
 	return &request->principal;
 }
+
+int64_t request_asker(const struct request *request)
+{
+	return request->authorized ? request->principal.id : 0;
+}

@@ -21,5 +21,7 @@ enum lu_error auth_as(struct request *request, struct text key, unsigned scopes,
 #define AUTH_QUERY_NAME "key"
 /* Valid in handlers of routes with scopes, and after auth_as(). */
 const struct principal *request_principal(const struct request *request);
+/* Its id; 0 where nobody is known. */
+int64_t request_asker(const struct request *request);
 
 #endif

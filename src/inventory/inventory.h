@@ -38,6 +38,7 @@ struct query {
 	enum lu_error (*work)(struct query *query, struct pg *pg);
 	void (*on_done)(struct query *query);
 	enum lu_error error; /* of work, or LU_DATABASE_UNAVAILABLE, LU_DEADLINE_EXCEEDED */
+	int64_t asker;       /* whose it is, a principal's id; 0: nobody's who is known. They take turns */
 	struct query *next;
 };
 enum lu_error inventory_query(struct inventory *inventory, struct query *query) LU_MUST_CHECK;

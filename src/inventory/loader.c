@@ -5,7 +5,8 @@
  * it (I6, I7).
  * Failure modes: a ticket refused or Redis away: answered all the same, not filled. PostgreSQL away: LU_DATABASE_
  * UNAVAILABLE. FENCED: reported, not filled. Past its deadline while waiting: LU_DEADLINE_EXCEEDED.
- * At most all loaders but one run queries (they may be slow), so look-ups are never stuck behind lists.
+ * At most all loaders but one run queries (they may be slow), so look-ups are never stuck behind lists. Of queries each
+ * asker's are taken in their order, and askers in turn: a search may take a second, and one client's are in no other's way.
  */
 #include "inventory/loader_internal.h"
 
@@ -287,12 +288,16 @@ static size_t take_resolves(struct loaders *all, struct operation **ret_ops)
 
 static struct query *take_query(struct loaders *all)
 {
-	struct query *query = all->queries.first;
-	if (!query || (all->count > 1 && all->querying >= all->count - 1))
+	if (!all->queries_waiting || (all->count > 1 && all->querying >= all->count - 1))
 		return NULL;
-	all->queries.first = query->next;
-	if (!all->queries.first)
-		LIST_INIT(&all->queries);
+	do
+		all->turn = (all->turn + 1) % LOADER_TURNS;
+	while (!all->queries[all->turn].first);
+	struct query *query = all->queries[all->turn].first;
+	all->queries[all->turn].first = query->next;
+	if (!query->next)
+		LIST_INIT(&all->queries[all->turn]);
+	all->queries_waiting--;
 	all->waiting--;
 	all->querying++;
 	return query;
@@ -377,8 +382,10 @@ enum lu_error loaders_query(struct loaders *all, struct query *query)
 {
 	pthread_mutex_lock(&all->mutex);
 	enum lu_error error = admit(all);
-	if (!error)
-		LIST_ADD(&all->queries, query);
+	if (!error) {
+		LIST_ADD(&all->queries[(uint64_t)query->asker % LOADER_TURNS], query);
+		all->queries_waiting++;
+	}
 	pthread_mutex_unlock(&all->mutex);
 	return error;
 }
@@ -402,7 +409,8 @@ struct loaders *loaders_start(const struct config *config, const struct redis_ad
 	pthread_mutex_init(&all->mutex, NULL);
 	pthread_cond_init(&all->work, NULL);
 	LIST_INIT(&all->loads);
-	LIST_INIT(&all->queries);
+	for (size_t i = 0; i < LOADER_TURNS; i++)
+		LIST_INIT(&all->queries[i]);
 	LIST_INIT(&all->resolves);
 	all->list = calloc(all->count, sizeof *all->list);
 	CHECK(all->list);

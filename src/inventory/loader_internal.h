@@ -12,6 +12,7 @@
 
 #define LOADER_LATE_MS 20     /* who has less time left than this is not asked for */
 #define LOADER_SELECT_MS 2000 /* of one reading */
+#define LOADER_TURNS 64       /* askers told apart, by their ids; two of one turn share it */
 
 /* An intrusive list, oldest first. */
 #define LIST(type)          \
@@ -31,8 +32,10 @@ struct loaders {
 	bool stopping;
 	size_t waiting;
 	LIST(load) loads;
-	LIST(query) queries;
+	LIST(query) queries[LOADER_TURNS]; /* by asker */
 	LIST(operation) resolves;
+	size_t queries_waiting;
+	unsigned turn;     /* of the query taken last */
 	unsigned querying; /* loaders busy with queries */
 	struct loader *list;
 	unsigned count;

@@ -40,7 +40,10 @@ static void refuse_overdue(struct loaders *all)
 	LIST_INIT(&queries);
 	LIST_INIT(&resolves);
 	TAKE_OVERDUE(load, &all->loads, &loads, now_ns, all->waiting);
-	TAKE_OVERDUE(query, &all->queries, &queries, now_ns, all->waiting);
+	size_t before = all->waiting;
+	for (size_t i = 0; i < LOADER_TURNS; i++)
+		TAKE_OVERDUE(query, &all->queries[i], &queries, now_ns, all->waiting);
+	all->queries_waiting -= before - all->waiting;
 	TAKE_OVERDUE(operation, &all->resolves, &resolves, now_ns, all->waiting);
 	pthread_mutex_unlock(&all->mutex);
 	for (struct load *load = loads.first, *next; load; load = next) {

@@ -568,6 +568,31 @@ static void each_tools_schema_names_its_arguments(void **state)
 	}
 }
 
+/* A search of words that are all mistyped may take a second where there are many products: those of one agent wait for
+ * each other, and nobody else for more than the one that is under way. */
+static void the_searches_of_one_agent_are_in_nobody_elses_way(void **state)
+{
+	enum { SEARCHES = 8 };
+	static const char find[] =
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+		"\"find_products\",\"arguments\":{\"query\":\"mug\"}}}";
+	struct errand *searches[SEARCHES];
+	service_create_sku(&shop, "MCP-TURN", 1);
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger,
+	             "BEGIN; LOCK TABLE lastunit.search_word IN ACCESS EXCLUSIVE MODE"); /* each takes two seconds */
+	for (int i = 0; i < SEARCHES; i++)
+		searches[i] = errand_begin(&shop, shop.key_agent, "POST", "/mcp", find);
+	shop_wait_sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'search_products'",
+	              "1");
+	shop_expect_get("/v1/skus/MCP-TURN", 200);
+	for (int i = 0; i < SEARCHES; i++) {
+		errand_end(searches[i]);
+		errand_done(searches[i]);
+	}
+	stranger_free(stranger);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -591,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_key_that_only_reads_finds_and_holds_nothing),
 		cmocka_unit_test_teardown(agents_without_a_key_hold_for_two_minutes_and_do_not_buy, shop_audit),
 		cmocka_unit_test(each_tools_schema_names_its_arguments),
+		cmocka_unit_test(the_searches_of_one_agent_are_in_nobody_elses_way),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
