@@ -82,6 +82,27 @@ static void handle_large(struct request *request)
 	free(large);
 }
 
+static void on_writable(struct request *request)
+{
+	(void)request;
+}
+
+static void on_stream_end(struct request *request)
+{
+	(void)request;
+	sem_post(&app.is_kept);
+}
+
+/* More than its socket takes. */
+static void handle_stream(struct request *request)
+{
+	static const struct stream_hooks hooks = {.on_writable = on_writable, .on_end = on_stream_end};
+	static char much[LARGE_BYTES];
+	CHECK(request_stream(request, "text/plain", &hooks));
+	CHECK(request_stream_send(request, (struct text){much, sizeof much}));
+	app.page_count++;
+}
+
 static void handle_keep(struct request *request)
 {
 	app.kept = request;
@@ -98,7 +119,7 @@ static void do_answer(struct mailbox_item *item)
 static const struct route routes[] = {
 	{HTTP_METHOD_GET, "/stand", 0, handle_stand}, {HTTP_METHOD_GET, "/count", 0, handle_count},
 	{HTTP_METHOD_GET, "/page", 0, handle_page},   {HTTP_METHOD_GET, "/keep", 0, handle_keep},
-	{HTTP_METHOD_GET, "/large", 0, handle_large},
+	{HTTP_METHOD_GET, "/large", 0, handle_large}, {HTTP_METHOD_GET, "/stream", 0, handle_stream},
 };
 
 /* --- the test's side ---------------------------------------------------------------------------------------------- */
@@ -354,6 +375,20 @@ static void of_those_who_do_not_read_the_longest_makes_room(void **state)
 	}
 }
 
+static void who_listens_and_does_not_read_makes_room_as_well(void **state)
+{
+	start(60000);
+	for (int i = 0; i < 4; i++) {
+		ask(&others[i], i ? "/large" : "/stream");
+		do
+			ask(&asker, "/count");
+		while (read_counts(&asker).pages <= i);
+	}
+	comes(&app.is_kept); /* its handler was told */
+	assert_false(gets_large(&others[1]));
+	assert_true(gets_large(&others[2]) && gets_large(&others[3]));
+}
+
 static void what_the_refused_go_on_sending_is_dropped_up_to_a_bound(void **state)
 {
 	static char flood[1 << 20];
@@ -418,6 +453,7 @@ int main(void)
 		cmocka_unit_test_teardown(who_asks_and_does_not_read_costs_nothing_while_he_waits, teardown),
 		cmocka_unit_test_teardown(who_cannot_be_let_in_is_told_of_in_the_log_now_and_then, teardown),
 		cmocka_unit_test_teardown(of_those_who_do_not_read_the_longest_makes_room, teardown),
+		cmocka_unit_test_teardown(who_listens_and_does_not_read_makes_room_as_well, teardown),
 		cmocka_unit_test_teardown(what_the_refused_go_on_sending_is_dropped_up_to_a_bound, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
