@@ -117,6 +117,16 @@ static void counts_stay_in_their_range_however_many_rows_add_up(void **state)
 	assert_row("most", INT64_C(1000000000000000), 1);
 }
 
+static const char *read_text(const char *path)
+{
+	static char text[2000];
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	text[fread(text, 1, sizeof text - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
 static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void **state)
 {
 	import_ok(write_text("p0.csv", "sku,on_hand\npart-A,5\npart-B,5\n"));
@@ -142,11 +152,7 @@ static void with_partial_the_good_rows_go_in_and_each_row_has_its_outcome(void *
 	assert_row("part-A", 3, 2);
 	assert_row("part-B", 5, 1);
 	assert_row("part-C", 4, 1);
-	FILE *file = fopen(list, "r");
-	assert_non_null(file);
-	char text[2000] = "";
-	assert_true(fread(text, 1, sizeof text - 1, file) > 0);
-	fclose(file);
+	const char *text = read_text(list);
 	static const char *const expected[] = {"\n2,\"part-A\",changed,2,3,",        "\n3,\"part-B\",insufficient_stock,",
 	                                       "\n4,\"part-A\",insufficient_stock,", "\n5,\"part-A \",invalid_sku,",
 	                                       "\n6,\"part-A\",insufficient_stock,", "\n7,\"part-C\",created,1,4,"};
@@ -169,7 +175,29 @@ static void a_list_of_outcomes_that_found_no_room_is_told_of(void **state)
 	struct result result = import(path, "--outcomes", "/dev/full");
 	assert_true(flag(&result, "applied"));
 	assert_non_null(strstr(result.err, "the list of outcomes is not complete; the import itself is done\n"));
+	assert_int_equal(result.exit_code, 1);
 	done(&result);
+}
+
+/* A list of an earlier file is not left for this one's, nor this one's lost because the file comes again. */
+static void a_list_of_outcomes_is_of_its_own_file(void **state)
+{
+	const char *list = write_text("list.csv", "what another file has left\n");
+	struct result result = import(write_text("bad.csv", "sku,on_hand\nLISTED,1\nLISTED,x\n"), "--outcomes", list);
+	assert_int_equal(result.exit_code, 1);
+	done(&result);
+	assert_string_equal(read_text(list),
+	                    "line,sku,outcome,version,on_hand,detail\n"
+	                    "3,\"LISTED\",invalid_field,,,\"on_hand is not a whole number from 0 to 1000000000000000\"\n");
+	const char *path = write_text("good.csv", "sku,on_hand\nLISTED,1\n");
+	for (int again = 0; again < 2; again++) {
+		result = import(path, "--outcomes", list);
+		assert_int_equal(result.exit_code, 0);
+		assert_int_equal(strstr(result.err, "nothing is listed, the file was imported before") != NULL, again);
+		done(&result);
+		assert_string_equal(read_text(list),
+		                    "line,sku,outcome,version,on_hand,detail\n2,\"LISTED\",created,1,1,\"\"\n");
+	}
 }
 
 static void a_file_that_cannot_be_read_changes_nothing_and_names_the_line(void **state)
@@ -251,6 +279,7 @@ static void options_that_cannot_be_followed_are_named_before_anything_is_done(vo
 		{{"--key", "a\nb"}, "--key: "},
 		{{"--reason", "a\x01z"}, "--reason has more than 255 bytes, control characters"},
 		{{"--profile", "online-retail", "--map", "sku=sku"}, "--profile and --map exclude each other"},
+		{{"--outcomes", "/nowhere/list.csv"}, "--outcomes /nowhere/list.csv: No such file or directory"},
 	};
 	const char *path = write_text("options.csv", "sku,on_hand\noptions,1\n");
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -398,6 +427,7 @@ static const struct CMUnitTest tests[] = {
 	SOUND(counts_stay_in_their_range_however_many_rows_add_up),
 	SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
 	SOUND(a_list_of_outcomes_that_found_no_room_is_told_of),
+	SOUND(a_list_of_outcomes_is_of_its_own_file),
 	SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 	SOUND(exit_codes_tell_the_user_from_the_backend),
 	SOUND(a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported),
