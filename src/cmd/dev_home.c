@@ -102,6 +102,15 @@ static bool is_trusted(const struct stat *status)
 	return known && !(status->st_mode & S_IWOTH);
 }
 
+/* Of ours, which others may write into and nobody has: a container's volume, say. */
+static void shut_if_empty(const char *path, struct stat *status)
+{
+	int foreign;
+	if (status->st_uid == geteuid() && status->st_mode & S_IWOTH && entries_count(path, &foreign) == 0 &&
+	    chmod(path, status->st_mode & 07777 & ~S_IWOTH) == 0 && entries_count(path, &foreign) == 0)
+		status->st_mode &= ~S_IWOTH;
+}
+
 static bool parent_reachable(const char *path, const struct child_user *user)
 {
 	char copy[PATH_MAX], real[PATH_MAX];
@@ -148,6 +157,7 @@ static bool settle(struct dev_home *home, const struct child_user *user, char wh
 		return cmd_refuse(why, "%s is not a directory", home->given);
 	if (!is_data_directory(home->path))
 		return cmd_refuse(why, "%s is not empty and no data directory of lastunit dev: choose another", home->given);
+	shut_if_empty(home->path, &status);
 	if (!is_trusted(&status))
 		return cmd_refuse(why, "%s is another user's, or others may write into it: choose another --data", home->given);
 	home->linked |= link && strncmp(home->path, STORE_ROOT "/", sizeof STORE_ROOT) == 0;
