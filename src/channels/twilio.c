@@ -3,9 +3,9 @@
  * Happy path: the signature over our public address and the form's fields, one turn of the conversation, its sentence
  * inside a Gather whose action carries what may be answered next.
  * Failure modes: a signature that is not of our token is 403, a form that is too long for one to be looked for 413;
- * everything else is spoken. The same turn again has the same
- * address, so the same offer, so the same hold. Nobody speaks: the question again, and at the third time goodbye; what is
- * held ends by itself. How often it was silent in a row is in the address, too.
+ * everything else is spoken. The same turn again has the same address, so the same offer, so the same hold. Nobody speaks:
+ * the question again, and at the third time goodbye; what is held ends by itself. How often it was silent in a row is in
+ * the address, too.
  */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
