@@ -204,14 +204,11 @@ kind_tests = $(filter $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/$1/
               $(patsubst tests/%_fuzz.c,$(BUILD)/tests/%_test,$(wildcard tests/$1/*_fuzz.c tests/$1_fuzz.c)),$(TESTS)) \
               $(wildcard tests/$1/*_test.sh tests/$1_test.sh)
 KIND_TESTS := $(sort $(foreach k,$(KINDS),$(call kind_tests,$k)))
-# Minutes each: they begin first, so that nobody waits for one alone at the end.
-LONG       := tests/model/model_test.sh tests/sim/sim_test.sh %/spec/spec_test %_invariants_test
 NO_TESTS   := $(strip $(foreach k,$(KINDS),$(if $(strip $(call kind_tests,$k)),,$k)))
 kinds:
 	@$(if $(NO_TESTS),echo 'no test is called $(firstword $(NO_TESTS))' >&2; exit 1)
 check: kinds       ## run the tests that are built
-	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) \
-	  sh tests/run.sh $(filter $(LONG),$(KIND_TESTS)) $(filter-out $(LONG),$(KIND_TESTS)) $(LINT)
+	@BUILD=$(BUILD) LASTUNIT_BIN=$(abspath $(BIN)) LASTUNIT_SYNC_BIN=$(abspath $(SYNC)/lastunit) sh tests/run.sh $(KIND_TESTS) $(LINT)
 
 sim: deps          ## a shop under faults drawn from a seed, judged: SEED=17 or SEED=1..50, SECONDS_EACH=4
 	@$(AGAIN) $(BIN) $(SIM)

@@ -1,11 +1,10 @@
 #!/bin/sh
-# Runs tests, three at a time, and counts them. usage: run.sh TEST...
+# Runs tests, two at a time, and counts them. usage: run.sh TEST...
 #
 # TEST is a cmocka binary, whose report is shown and counted test by test, or a script *.sh: one test that passes by exit
 # code 0, unless it counts as cmocka does ("[  PASSED  ] 3 test(s)."). A binary that crashes, hangs ($TEST_TIMEOUT
 # seconds, 1200) or runs no test at all is one failed test, and so is a script that fails without saying what. A report is
-# shown when its test has ended. $TEST_JOBS is another number of tests at a time; each has servers of its own, and waits
-# more than it computes.
+# shown when its test has ended. $TEST_JOBS is another number of tests at a time: each has servers of its own.
 # The last line is "N passed, N failed"; the exit code is 1 if any failed or none ran. Scripts see the build's directory in $BUILD.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -48,7 +47,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 : >"$work/counts"
-[ $# -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${TEST_JOBS:-3}" sh tests/run.sh --one "$work"
+[ $# -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${TEST_JOBS:-2}" sh tests/run.sh --one "$work"
 awk -v tests=$# '{ passed += $1; failed += $2; if ($2) losers = losers " " $3 }
 	END {
 		if (NR != tests) { failed++; losers = losers " (" tests - NR " that left no report)" }
