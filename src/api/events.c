@@ -53,7 +53,7 @@ static void leave(struct stream *stream)
 	else
 		all_end(stream);
 	LIST_REMOVE(stream, all);
-	named -= (int64_t)stream->count;
+	atomic_fetch_sub(&named, (int64_t)stream->count);
 	if (stream->state == STREAM_STARTING)
 		LIST_REMOVE(stream, starting);
 	if (stream->is_touched)
@@ -286,8 +286,8 @@ void event_stream(struct request *request)
 	LIST_INSERT_HEAD(&events->starting, stream, starting);
 	metric_add(METRIC_EVENT_STREAMS, 1);
 	int64_t streams_max = events->config->event_streams_max;
-	bool room = (named += (int64_t)count) <= SKUS_PER_STREAM * streams_max || count <= SKUS_PER_STREAM;
-	if (!room || metric_get(METRIC_EVENT_STREAMS) > streams_max) {
+	bool many = atomic_fetch_add(&named, (int64_t)count) + (int64_t)count > SKUS_PER_STREAM * streams_max;
+	if ((many && count > SKUS_PER_STREAM) || metric_get(METRIC_EVENT_STREAMS) > streams_max) {
 		stream_refuse(stream);
 		return;
 	}
