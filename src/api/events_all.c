@@ -196,7 +196,7 @@ void all_wait(struct events *events)
 
 /* --- the life of a stream ----------------------------------------------------------------------------------------- */
 
-/* Its client knows something of another PostgreSQL, and must forget it. False: the stream has ended. */
+/* Its client knows something that is not of this feed, and must forget it. False: the stream has ended. */
 static bool send_reset(struct stream *stream)
 {
 	struct buffer *out = &stream->events->out;

@@ -49,7 +49,7 @@ static bool check_public_url(const char *url, char ret_why[512])
 
 bool serve_settings_check(const struct config *config, char ret_why[512])
 {
-	if (*config->shop_key && strncmp(config->shop_key, KEY_PUBLISHABLE, strlen(KEY_PUBLISHABLE)) != 0)
+	if (*config->shop_key && !key_looks_publishable(text_of(config->shop_key)))
 		return cmd_refuse(ret_why, "--shop-key must be a publishable key (lu_pub_...): it is shown to every visitor");
 	if (*config->public_url && !check_public_url(config->public_url, ret_why))
 		return false;

@@ -59,19 +59,13 @@ static bool origin_is_listed(struct request *request, const char *origins)
 	return false;
 }
 
-static bool is_publishable(struct text key)
-{
-	static const char prefix[] = KEY_PUBLISHABLE;
-	return key.size >= sizeof prefix - 1 && memcmp(key.data, prefix, sizeof prefix - 1) == 0;
-}
-
 /* *ret_secret: it may be remembered by its value alone. */
 static enum lu_error find_key(struct request *request, struct text key, bool *ret_secret, const char **ret_why)
 {
 	struct keyring_entry entry;
 	if (!keyring_find_key(the_keyring, key, &entry)) {
 		/* Whose pages it was for is not known, or no longer: any page may read that. */
-		if (is_publishable(key) && (request->route->scopes & ROUTE_PUBLISHABLE) && !request->stream)
+		if (key_looks_publishable(key) && (request->route->scopes & ROUTE_PUBLISHABLE) && !request->stream)
 			request_add_header(request, "Access-Control-Allow-Origin", TEXT("*"));
 		*ret_why = "This key is not known, or no longer; `lastunit key list` shows those that are.";
 		return LU_UNAUTHORIZED;

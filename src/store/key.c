@@ -18,6 +18,13 @@
 #include "store/principal.h"
 
 #define NAME_BYTES_MAX 100
+#define PUBLISHABLE "lu_pub_" /* begins those that may be shown to everybody */
+
+bool key_looks_publishable(struct text key)
+{
+	size_t size = sizeof PUBLISHABLE - 1;
+	return key.size >= size && memcmp(key.data, PUBLISHABLE, size) == 0;
+}
 
 enum lu_error key_load(struct pg *pg, struct arena *arena, int64_t deadline_ns, struct keyring_entry **ret_entries,
                        size_t *ret_count)
@@ -176,7 +183,7 @@ enum lu_error key_create(struct pg *pg, struct text principal, enum channel chan
 	/* Letters and digits only, so that a double click selects all of it: 190 bits. */
 	static const char alphabet[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	char secret[KEY_SECRET_BYTES + 1];
-	strcpy(secret, origins.size ? KEY_PUBLISHABLE : "lu_");
+	strcpy(secret, origins.size ? PUBLISHABLE : "lu_");
 	for (size_t i = strlen(secret); i < KEY_SECRET_BYTES; i++)
 		secret[i] = alphabet[random_below(sizeof alphabet - 1)];
 	secret[KEY_SECRET_BYTES] = 0;

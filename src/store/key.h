@@ -6,9 +6,11 @@
 #include "store/keyring.h"
 #include "store/pg.h"
 
-#define KEY_SECRET_BYTES 35       /* "lu_" + 32 */
-#define KEY_PUBLISHABLE "lu_pub_" /* begins those that may be shown to anybody */
-#define KEY_PREFIX_BYTES 11       /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
+#define KEY_SECRET_BYTES 35 /* "lu_" + 32 */
+#define KEY_PREFIX_BYTES 11 /* "lu_" and 8 of the 32: enough to recognise it, 24 left to guess */
+
+/* By its beginning, whether anybody has it or not: one that may be shown to everybody. Thread: any. */
+bool key_looks_publishable(struct text key);
 
 struct key_row {
 	struct text principal; /* name */

@@ -88,18 +88,26 @@ static void I5_a_redis_that_came_back_from_a_dump_is_fenced(void **state)
 	free(redis_server_command(&house_redis, "SAVE")); /* leave a dump without our namespace's past */
 }
 
-/* B31: the SELECT stands still with its ticket out; meanwhile a writer of another instance marks the cell. */
-static void I6_the_ticket_is_out_before_the_select(void **state)
+/* A's cell is gone, and a look-up of A stands with its ticket in front of its SELECT until what is returned commits. */
+static struct pg *stands_in_front_of_the_select(struct looking **ret_reader)
 {
-	make_sku(&h, "A", 10);
 	char key[200];
 	snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
 	free(redis_server_command(&house_redis, key));
 	struct pg *other = stranger(&h);
 	tell(other, "BEGIN");
 	tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
-	struct looking *reader = look_begin(&h, "A");
+	*ret_reader = look_begin(&h, "A");
 	wait_for_a_waiter("lastunit loader");
+	return other;
+}
+
+/* B31: the SELECT stands still with its ticket out; meanwhile a writer of another instance marks the cell. */
+static void I6_the_ticket_is_out_before_the_select(void **state)
+{
+	make_sku(&h, "A", 10);
+	struct looking *reader;
+	struct pg *other = stands_in_front_of_the_select(&reader);
 	char *raw = cell(&h, "A");
 	assert_memory_equal(raw, "F|", 2);
 	free(raw);
@@ -114,14 +122,8 @@ static void I7_a_fill_replaces_its_own_ticket_and_nothing_else(void **state)
 	static const char *const instead[] = {"I|another-writer|2", "F|another-ticket-of-a-fill", "V|2|4|0|0|1|A"};
 	make_sku(&h, "A", 10);
 	for (int i = 0; i < 3; i++) {
-		char key[200];
-		snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
-		free(redis_server_command(&house_redis, key));
-		struct pg *other = stranger(&h);
-		tell(other, "BEGIN");
-		tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
-		struct looking *reader = look_begin(&h, "A");
-		wait_for_a_waiter("lastunit loader");
+		struct looking *reader;
+		struct pg *other = stands_in_front_of_the_select(&reader);
 		set_cell(&h, "A", instead[i]);
 		tell(other, "COMMIT");
 		look_await(reader);
@@ -440,14 +442,8 @@ static void I10_a_marker_left_behind_is_healed(void **state)
 static void I12_a_look_up_never_joins_a_select_under_way(void **state)
 {
 	make_sku(&h, "A", 10);
-	char key[200];
-	snprintf(key, sizeof key, "DEL %s:A", sql(&h, "SELECT namespace FROM lastunit.cache_epoch"));
-	free(redis_server_command(&house_redis, key));
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
-	struct looking *first = look_begin(&h, "A");
-	wait_for_a_waiter("lastunit loader");
+	struct looking *first;
+	struct pg *other = stands_in_front_of_the_select(&first);
 	struct looking *second = look_begin(&h, "A");
 	wait_sql(
 		&h,
