@@ -324,6 +324,9 @@ static enum outcome write_and_commit(struct attempt *a, const struct marks *mark
 	}
 	if (!anything) {
 		pg_rollback(a->pg, a->deadline_ns);
+		/* Had its session ended before the marker came, the row was another's by then, and what is known of it is old. */
+		if (marks->count && !pg_connected(a->pg))
+			return OUTCOME_RECONNECT;
 		return OUTCOME_ANSWERED;
 	}
 	SYNC_POINT("intended");

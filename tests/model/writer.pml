@@ -45,7 +45,10 @@ inline transaction_ends()
 	:: row == me -> row = NOBODY
 	:: else
 	fi;
-	in_flight--
+	if
+	:: ended -> ended = 0
+	:: else -> in_flight--
+	fi
 }
 
 /* Before COMMIT: the attempt is over, and nothing has happened. */
@@ -99,6 +102,7 @@ proctype Writer(byte me; byte sales)
 	byte mine;               /* the version that this attempt makes */
 	byte made;               /* the version that this sale made, in an attempt that died after COMMIT; 0: none */
 	byte work;               /* SALE, REFRESH or REPLAY */
+	bit ended;               /* its session is, and its locks are gone, which it learns when it asks for COMMIT or ROLLBACK */
 	bit unmarked_commit;     /* BREAK_CLOSE_IN_TRANSACTION */
 
 	/* BEGIN; the epoch's advisory lock, shared; then, in a statement of its own, the epoch row. */
@@ -156,6 +160,14 @@ begin:
 
 mark:
 	if
+	:: step {                /* it stood still for too long, or somebody ended it */
+		crashes > 0 && work == REFRESH && open && !ended ->
+		crashes--;
+		printf("W%d: PostgreSQL ends its session\n", me);
+		transaction_ends();
+		ended = 1
+	}
+		goto mark
 	:: step {
 		!FENCED(ns) ->
 		printf("W%d: intend v%d\n", me, mine);
@@ -205,10 +217,24 @@ commit:
 		goto close_and_answer
 #endif
 	:: step {
+#ifdef BREAK_REFRESH_TRUSTS_ITS_LOCK
 		work == REFRESH ->
+#else
+		work == REFRESH && !ended ->
+#endif
 		printf("W%d: ROLLBACK: a refresh changes nothing\n", me);
 		transaction_ends()
 	}
+#ifndef BREAK_REFRESH_TRUSTS_ITS_LOCK
+	:: step {
+		work == REFRESH && ended ->
+		printf("W%d: ROLLBACK is not answered: what it knows may be old\n", me);
+		REACHED("refresh: its session had ended");
+		transaction_ends();
+		token_retire(me)
+	}
+		goto again
+#endif
 	:: step {
 		crashes > 0 && work == SALE && open ->
 		crashes--;
