@@ -264,6 +264,11 @@ static bool has(const struct field *field, enum body_form form, enum operation_k
 	return (field->kinds & BIT(kind)) && (form == BODY_OF_BATCH || !field->batch_only);
 }
 
+struct text body_stray_field(struct arena *arena, struct text name, const char *known)
+{
+	return arena_printf(arena, "`%.*s` is not a field of this request; it has %s.", FIT(name), known);
+}
+
 static bool refuse_unknown(struct decoding *d, enum body_form form, struct text name)
 {
 	struct buffer list = {0};
@@ -272,7 +277,7 @@ static bool refuse_unknown(struct decoding *d, enum body_form form, struct text 
 			buffer_add_format(&list, "%s%s", list.size ? ", " : "", fields[i].name);
 	struct text known = arena_text(d->arena, buffer_text(&list));
 	buffer_done(&list);
-	return REFUSE(d, LU_INVALID_FIELD, "`%.*s` is not a field of this request; it has %s.", FIT(name), known.data);
+	return body_refuse(d->fault, LU_INVALID_FIELD, body_stray_field(d->arena, name, known.data));
 }
 
 static bool refuse_missing(struct decoding *d, const struct field *field)
@@ -351,9 +356,7 @@ static const json_t *only_member(const json_t *body, const char *name, struct ar
 	json_t *value;
 	json_object_foreach((json_t *)body, other, value) if (strcmp(other, name))
 	{
-		(void)body_refuse(fault, LU_INVALID_FIELD,
-		                  arena_printf(arena, "`%.*s` is not a field of this request; it has %s.", FIT(text_of(other)),
-		                               name));
+		(void)body_refuse(fault, LU_INVALID_FIELD, body_stray_field(arena, text_of(other), name));
 		return NULL;
 	}
 	const json_t *member = json_object_get(body, name);

@@ -45,4 +45,7 @@ bool body_key_header(struct text value, struct arena *arena, struct text *ret_ke
 #define NAMES_MAX 100
 #define NAME_BYTES_MAX 255
 
+/* The sentence about a field that a request has not got; `known`: those it has, with commas. */
+struct text body_stray_field(struct arena *arena, struct text name, const char *known);
+
 #endif

@@ -359,7 +359,7 @@ static bool take_member(struct request *request, const char *name, const json_t 
 	if (!strcmp(name, "skus"))
 		return json_is_null(value) || take_skus(request, value, given);
 	return refuse(request, LU_INVALID_FIELD,
-	              TEXT("The body has a member that is not known here: `url`, `events` and `skus` are."));
+	              body_stray_field(request_arena(request), text_of(name), "url, events, skus"));
 }
 
 static bool take_body(struct request *request, struct webhook *given)

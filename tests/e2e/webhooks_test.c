@@ -116,6 +116,7 @@ static void what_is_no_webhook_is_refused(void **state)
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		admin("POST", "/v1/webhooks", bad[i], 422);
+	shop_expect_problem("invalid_field", "`secret` is not a field of this request; it has url, events, skus.");
 	admin("POST", "/v1/webhooks", body_of(2001, 1), 422);
 	shop_expect_problem("invalid_field", "1 to 2000 bytes");
 	admin("POST", "/v1/webhooks", body_of(100, 501), 422);
