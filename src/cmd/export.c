@@ -150,11 +150,12 @@ static int export_stock(struct export *x)
 	}
 	buffer_done(&after);
 	if (!code && x->names_left_out)
-		code = cmd_fail(&manual, EXIT_FAILED,
-		                "%" PRId64
-		                " of the names have a semicolon, which stands between names in such a file: they were "
-		                "left out; --json has them",
-		                x->names_left_out);
+		code =
+			cmd_fail(&manual, EXIT_FAILED,
+		             "%" PRId64
+		             " of the names have a semicolon, which stands between names in such a file, or a blank at an end, "
+		             "which import takes off: they were left out; --json has them",
+		             x->names_left_out);
 	return code;
 }
 

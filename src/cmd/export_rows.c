@@ -50,11 +50,17 @@ static bool put_titles(struct buffer *out, struct text titles_json, const struct
 	return all;
 }
 
+/* As import reads them back (import_rows.c): between semicolons, without the blanks around them. */
+static bool fits_column(struct text name)
+{
+	return name.size && !memchr(name.data, ';', name.size) && name.data[0] != ' ' && name.data[name.size - 1] != ' ';
+}
+
 static void put_names(struct buffer *out, const struct sku_page_row *row, int64_t *left_out)
 {
 	struct buffer names = {0};
 	for (size_t i = 0; i < row->name_count; i++) {
-		if (memchr(row->names[i].data, ';', row->names[i].size)) {
+		if (!fits_column(row->names[i])) {
 			++*left_out;
 			continue;
 		}

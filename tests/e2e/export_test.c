@@ -211,10 +211,10 @@ static void what_cannot_stand_in_the_file_is_told(void **state)
 {
 	quiet_sku(&shop, "lamp", 7);
 	quiet_sku(&shop, "mug", 7);
-	texts("lamp", "NULL", "'{a;b,c}'");
+	texts("lamp", "NULL", "'{a;b,c,\" \",\" d\",\"e \"}'");
 	struct command command = quiet_run(&shop, (const char *[]){"export", NULL});
 	assert_int_equal(command.exit_code, 1);
-	assert_non_null(strstr(command.err, "1 of the names have a semicolon"));
+	assert_non_null(strstr(command.err, "4 of the names have a semicolon"));
 	assert_non_null(strstr(command.out, "\nlamp,7,0,true,c\nmug,7,0,true,\n"));
 	command_done(&command);
 	assert_fails((const char *[]){"export", "--sku", "lump", NULL}, 1, "there is no SKU lump");
