@@ -3,7 +3,7 @@
  * Happy path: each SKU is created with its share of what the file asks for; at the end its row has exactly what the
  * answers add up to.
  * Failure modes: a SKU that exists (an earlier replay) is counted to that share instead; a SKU that cannot be brought
- * there stops the replay, for nothing it would say could be believed.
+ * there, or of which others hold some, stops the replay, for nothing it would say could be believed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +60,14 @@ static bool stock_existing(struct replay_client *client, size_t index, struct te
 	json_object_close(&json);
 	answer = admin(client, index, "count", "POST");
 	ok = answer.status == 200 || answer.status == 201;
+	json_t *line = json_array_get(json_object_get(answer.json, "lines"), 0);
+	int64_t reserved = json_integer_value(json_object_get(line, "reserved"));
+	if (reserved)
+		replay_stop(
+			client->replay,
+			"SKU %.*s has %lld reserved by others: let their holds end (`lastunit why` names them), or play it in "
+			"another shop",
+			(int)code.size, code.data, (long long)reserved);
 	json_decref(answer.json);
 	return ok;
 }

@@ -225,6 +225,25 @@ static void units_that_no_client_was_answered_are_seen(void **state)
 	json_decref(played.json);
 }
 
+/* What they hold would be missing at the end, and a shop without a fault called broken. */
+static void units_that_others_hold_are_told_before_the_first_order(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/held.csv", directory);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("InvoiceNo,StockCode,Quantity\n1,held-sku,5\n", file);
+	fclose(file);
+	char hold[37];
+	service_create_sku(&service, "held-sku", 5);
+	assert_int_equal(service_reserve(&service, service.key_web, NULL, "held-sku", 1, 600, hold), 201);
+	struct command command = command_run((const char *[]){"replay", path, NULL}, variables);
+	assert_int_equal(command.exit_code, 1);
+	assert_string_equal(command.out, "");
+	assert_non_null(strstr(command.err, "stopped before the first order: SKU held-sku has 1 reserved by others"));
+	command_done(&command);
+}
+
 /* --- a service that lies ------------------------------------------------------------------------------------------ */
 
 enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER, LIE_NO_STOCK };
@@ -461,6 +480,7 @@ int main(void)
 		cmocka_unit_test(a_file_of_orders_keeps_every_promise),
 		cmocka_unit_test(it_can_be_played_again_on_the_same_stock),
 		cmocka_unit_test(units_that_no_client_was_answered_are_seen),
+		cmocka_unit_test(units_that_others_hold_are_told_before_the_first_order),
 		cmocka_unit_test(a_service_that_lies_is_found_out),
 		cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
 		cmocka_unit_test(what_could_not_begin_has_no_verdict),
