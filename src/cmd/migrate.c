@@ -37,7 +37,8 @@ int cmd_migrate(int argc, char **argv)
 			"  lastunit migrate --check\n",
 		.exit_codes =
 			"  0  the schema is at this binary's version\n"
-			"  1  a migration failed, and nothing was changed; with --check: migrations are missing\n"
+			"  1  a migration failed, and nothing was changed; with --check: migrations are missing; with and without:\n"
+			"     the role lastunit_service is, because a dump was restored without it\n"
 			"  2  wrong usage, or the database is newer than this binary\n"
 			"  3  PostgreSQL cannot be reached\n",
 	};
@@ -53,6 +54,7 @@ int cmd_migrate(int argc, char **argv)
 	int64_t deadline_ns = deadline_in_ms(MIGRATE_MS);
 	bool done = check ? migrate_check(pg, deadline_ns, &report, why)
 	                  : migrate_run_told(pg, deadline_ns, on_wait, &report, why);
+	done = done && migrate_check_role(pg, deadline_ns, why);
 	bool lost = !done && !pg_connected(pg);
 	pg_free(pg);
 	if (!done)

@@ -211,7 +211,8 @@ bool status_look_database(struct status *status, const char *database_url, char 
 	struct migrate_report report;
 	bool ours = true;
 	if (d->reachable) {
-		ours = migrate_check(pg, deadline_in_ms(ASK_MS), &report, ret_why);
+		ours = migrate_check(pg, deadline_in_ms(ASK_MS), &report, ret_why) &&
+		       migrate_check_role(pg, deadline_in_ms(ASK_MS), ret_why);
 		d->reachable = ours || pg_connected(pg);
 		if (ours)
 			d->schema_version = report.found;

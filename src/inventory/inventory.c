@@ -39,7 +39,8 @@ static bool check_database(struct inventory *inventory, struct keyring *keyring,
 	int64_t asked_ns = clock_boottime_ns();
 	if (pg_connect(pg, deadline_ns)) {
 		snprintf(ret_why, 512, "PostgreSQL cannot be reached: %s", pg_error(pg)->message);
-	} else if (!migrate_check_member(pg, deadline_ns, ret_why) || !migrate_check(pg, deadline_ns, &report, ret_why)) {
+	} else if (!migrate_check_member(pg, deadline_ns, ret_why) || !migrate_check(pg, deadline_ns, &report, ret_why) ||
+	           !migrate_check_role(pg, deadline_ns, ret_why)) {
 		exit_code = 2;
 	} else if (key_load(pg, &arena, deadline_ns, &entries, &count)) {
 		snprintf(ret_why, 512, "the keys cannot be read: %s", pg_error(pg)->message);

@@ -234,6 +234,19 @@ bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *re
 	return true;
 }
 
+bool migrate_check_role(struct pg *pg, int64_t deadline_ns, char ret_why[512])
+{
+	char there[VALUE_BYTES];
+	if (!one_value(pg, "SELECT to_regrole('lastunit_service') IS NOT NULL", deadline_ns, there))
+		return fail(pg, "cannot look for the role lastunit_service", ret_why);
+	if (there[0] != 't')
+		snprintf(
+			ret_why, 512,
+			"there is no role lastunit_service on this server, as no dump brings one: run "
+			"`CREATE ROLE lastunit_service NOLOGIN`, then restore the dump anew, with the GRANTs that failed for want of it");
+	return there[0] == 't';
+}
+
 bool migrate_check_member(struct pg *pg, int64_t deadline_ns, char ret_why[512])
 {
 	char user[VALUE_BYTES];

@@ -20,6 +20,8 @@ bool migrate_run_told(struct pg *pg, int64_t deadline_ns, void (*on_wait)(const 
 /* Only looks: for serve, which refuses a database that is older or newer than itself. */
 bool migrate_check(struct pg *pg, int64_t deadline_ns, struct migrate_report *ret_report, char ret_why[512])
 	LU_MUST_CHECK;
+/* Is the role there that the service works under? Its databases' GRANTs come with a dump, the role itself does not. */
+bool migrate_check_role(struct pg *pg, int64_t deadline_ns, char ret_why[512]) LU_MUST_CHECK;
 /* May the user of this session work under lastunit_service? Otherwise ret_why has the GRANT to run. True where there is
  * no such role yet: then there is no schema either, and migrate_check() says so. */
 bool migrate_check_member(struct pg *pg, int64_t deadline_ns, char ret_why[512]) LU_MUST_CHECK;

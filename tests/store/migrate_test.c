@@ -203,6 +203,19 @@ static void a_login_that_is_no_member_is_told_the_grant(void **state)
 	pg_free(pg);
 }
 
+static void a_server_without_the_role_is_told_how_it_comes(void **state)
+{
+	char why[512] = "";
+	struct pg *pg = connected(url);
+	assert_true(migrate_check_role(pg, SOON, why));
+	pg_server_ask(server.url, "ALTER ROLE lastunit_service RENAME TO lastunit_elsewhere");
+	bool there = migrate_check_role(pg, SOON, why);
+	pg_server_ask(server.url, "ALTER ROLE lastunit_elsewhere RENAME TO lastunit_service");
+	assert_false(there);
+	assert_non_null(strstr(why, "`CREATE ROLE lastunit_service NOLOGIN`, then restore the dump"));
+	pg_free(pg);
+}
+
 /* The role belongs to the cluster: another shop's owner may have made it. */
 static void who_may_not_make_the_role_is_told_what_it_takes(void **state)
 {
@@ -299,6 +312,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(databases_of_one_cluster_share_the_role),
 	STORE_TEST(a_login_that_is_no_superuser_may_migrate_and_serve),
 	STORE_TEST(a_login_that_is_no_member_is_told_the_grant),
+	STORE_TEST(a_server_without_the_role_is_told_how_it_comes),
 	STORE_TEST(who_may_not_make_the_role_is_told_what_it_takes),
 	STORE_TEST(a_newer_database_is_refused),
 	STORE_TEST(a_migration_that_fails_leaves_nothing),
