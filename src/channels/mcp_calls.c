@@ -173,6 +173,11 @@ static void put_ended(struct json_writer *w, enum reservation_state state)
 	                       : "Nothing is held any more. To hold again, call check_stock for a new offer_id.");
 }
 
+static void put_unknown(struct json_writer *w)
+{
+	json_member_string(w, "next", "No hold of yours has this hold_id: use the one that hold returned.");
+}
+
 static struct operation *begin_operation(struct mcp *mcp, enum operation_kind kind)
 {
 	struct operation *operation = turn_operation(&mcp->turn, kind);
@@ -247,8 +252,8 @@ static void put_release(struct json_writer *w, const struct turn *turn)
 	if (turn->error)
 		json_member_string(w, "code", lu_error_code(turn->error));
 	if (turn->error == LU_UNKNOWN_RESERVATION)
-		return;
-	if (state == RESERVATION_RELEASED && verdict->reservation->ended_us == verdict->at_us)
+		put_unknown(w);
+	else if (state == RESERVATION_RELEASED && verdict->reservation->ended_us == verdict->at_us)
 		json_member_string(w, "status", reservation_state_name(state));
 	else
 		put_ended(w, state);
@@ -261,6 +266,12 @@ static void put_sale(struct json_writer *w, const struct turn *turn)
 		json_member_string(w, "code", lu_error_code(turn->error));
 	else
 		json_member_uuid(w, "checkout_id", &turn->call.operation.verdict.checkout->id);
+	if (turn->error == LU_UNKNOWN_RESERVATION)
+		put_unknown(w);
+	else if (turn->error == LU_RESERVATION_EXPIRED)
+		put_ended(w, RESERVATION_EXPIRED);
+	else if (turn->error == LU_RESERVATION_NOT_ACTIVE) /* one that was bought is answered with its sale */
+		put_ended(w, RESERVATION_RELEASED);
 }
 
 static void on_ended(struct turn *turn)

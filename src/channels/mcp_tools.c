@@ -136,7 +136,8 @@ static const struct tool tools[] = {
 		.arguments = {HOLD_ID},
 		.output =
 			"{\"type\":\"object\",\"properties\":{\"sold\":{\"type\":\"boolean\"},\"checkout_id\":{\"type\":\"string\"},"
-			"\"code\":{\"type\":\"string\"}},\"required\":[\"sold\"]}",
+			"\"code\":{\"type\":\"string\"},\"status\":" ENDED_SCHEMA
+			",\"next\":{\"type\":\"string\",\"description\":\"what to do if it was not sold\"}},\"required\":[\"sold\"]}",
 		.writes = true,
 		.scopes = SCOPE_SELL,
 		.call = mcp_buy,

@@ -311,6 +311,15 @@ static void expect_ended(const char *offer, const char *hold, const char *status
 	assert_null(answer_at(&shop_answer, "result.structuredContent.expires_in_seconds"));
 }
 
+static void expect_not_sold(const char *hold, const char *status)
+{
+	call(shop.key_agent, "buy", shop_text("{\"hold_id\":\"%s\"}", hold));
+	assert_false(is_true("result.isError"));
+	assert_false(says("sold"));
+	assert_string_equal(said("status"), status);
+	assert_non_null(strstr(said("next"), "check_stock"));
+}
+
 /* A model tells a person what it is told: "held for two minutes" of what is anybody's again would be a lie. */
 static void the_same_offer_is_told_how_its_hold_stands_now(void **state)
 {
@@ -325,11 +334,13 @@ static void the_same_offer_is_told_how_its_hold_stands_now(void **state)
 	assert_in_range(answer_int(&shop_answer, "result.structuredContent.expires_in_seconds"), 1, 60);
 	call(shop.key_agent, "release_hold", shop_text("{\"hold_id\":\"%s\"}", hold));
 	expect_ended(offer, hold, "released");
+	expect_not_sold(hold, "released");
 
 	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
 	hold_two(offer, "MCP-AGAIN", hold);
 	move_end(hold, "clock_timestamp()");
 	expect_ended(offer, hold, "expired");
+	expect_not_sold(hold, "expired");
 
 	snprintf(offer, sizeof offer, "%s", offer_for(shop.key_agent, "MCP-AGAIN"));
 	hold_two(offer, "MCP-AGAIN", hold);
@@ -395,6 +406,7 @@ static void sold_out_is_an_answer(void **state)
 	call(shop.key_agent, "buy", "{\"hold_id\":\"01900000-0000-7000-8000-000000000000\"}");
 	assert_false(says("sold"));
 	assert_string_equal(said("code"), "unknown_reservation");
+	assert_non_null(strstr(said("next"), "the one that hold returned"));
 }
 
 /* An empty list would say that the shop has not got it. */
