@@ -236,6 +236,38 @@ static void every_problem_is_named_where_its_status_is_described(void **state)
 }
 
 /* A name that is used twice would make a generated client lose one. */
+static const json_t *body_of_post(const char *path)
+{
+	const json_t *post = json_object_get(json_object_get(json_object_get(description, "paths"), path), "post");
+	const json_t *content = json_object_get(json_object_get(post, "requestBody"), "content");
+	return json_object_get(json_object_get(content, "application/json"), "schema");
+}
+
+/* A client made of the description sends what it describes, and nothing else. */
+static void an_agents_body_is_a_message_or_some(void **state)
+{
+	const json_t *ways = json_object_get(body_of_post("/mcp"), "oneOf");
+	const json_t *one = json_array_get(ways, 0), *some = json_array_get(ways, 1);
+	const char *type = json_string_value(json_object_get(some, "type"));
+	assert_string_equal(type ? type : "", "array");
+	assert_ptr_equal(json_follow(description, json_object_get(some, "items")), json_follow(description, one));
+}
+
+static void a_line_that_moves_a_count_has_nothing_to_change_from(void **state)
+{
+	const json_t *lines = json_object_get(json_object_get(body_of_post("/v1/adjustments"), "properties"), "lines");
+	const json_t *ways = json_object_get(json_object_get(lines, "items"), "oneOf"), *way;
+	size_t i;
+	assert_int_equal(json_array_size(ways), 2);
+	json_array_foreach(ways, i, way)
+	{
+		const json_t *properties = json_object_get(json_follow(description, way), "properties");
+		assert_non_null(properties);
+		const char *set = json_string_value(json_object_get(json_object_get(properties, "set"), "type"));
+		assert_int_equal(json_object_get(properties, "change_from") != NULL, set && strcmp(set, "integer") == 0);
+	}
+}
+
 static void every_operation_has_a_name_of_its_own(void **state)
 {
 	const char *path, *method;
@@ -270,6 +302,8 @@ int main(void)
 		cmocka_unit_test(whoever_is_told_to_come_back_is_told_when),
 		cmocka_unit_test(what_may_be_stale_says_how_it_is_asked_for),
 		cmocka_unit_test(every_problem_is_named_where_its_status_is_described),
+		cmocka_unit_test(an_agents_body_is_a_message_or_some),
+		cmocka_unit_test(a_line_that_moves_a_count_has_nothing_to_change_from),
 		cmocka_unit_test(every_operation_has_a_name_of_its_own),
 		cmocka_unit_test(it_is_of_the_version_of_this_binary),
 	};
