@@ -28,7 +28,8 @@ static const struct manual manual = {
 		"the units that the file asks for; each invoice becomes a cart, sold by one of the six channels in turn: half\n"
 		"by checkout, half by a hold and its commit, one in ten left to expire. Invoices that begin with C bring back\n"
 		"units of earlier sales, other negative lines are write-offs. At the end: a table per channel, and whether\n"
-		"every promise held. The SKUs of the file are the replay's while it runs: nobody else may change them.\n",
+		"every promise held. The SKUs of the file are the replay's while it runs: nobody else may hold or change\n"
+		"them.\n",
 	.shared = "database_url redis_url redis_timeout_ms",
 	.examples =
 		"  lastunit replay online-retail.csv --url http://127.0.0.1:8080 --key-admin lu_… --key-web lu_… …\n"
