@@ -25,8 +25,10 @@
 #define CALLS_MAX 2        /* of `read` under way per reader */
 #define MARKERS 256        /* markers of others watched, by hash */
 #define MARKER_MS_MAX 1000 /* an I older than this is healed */
+#define WATCH_MS_MAX 2000  /* so long a place is kept for it */
 
-/* An I seen: which, since when. A collision only restarts the watch. */
+/* An I seen: which, since when. Two in one place take turns: a writer that was killed may leave many more than there are
+ * places, and if each that is seen began the watch anew, none would grow old. */
 struct marker {
 	uint64_t sku, token;
 	int64_t since_ns;
@@ -134,15 +136,20 @@ static bool marker_is_old(struct reader *r, struct text sku, struct text token)
 {
 	uint64_t sku_hash = text_hash(sku), token_hash = text_hash(token);
 	struct marker *m = &r->markers[sku_hash % MARKERS];
-	int64_t now = clock_boottime_ns();
-	if (m->sku != sku_hash || m->token != token_hash) {
-		*m = (struct marker){sku_hash, token_hash, now};
-		return false;
+	int64_t now = clock_boottime_ns(), watched_ns = m->since_ns ? now - m->since_ns : INT64_MAX;
+	bool same_sku = m->sku == sku_hash, same = same_sku && m->token == token_hash;
+	if (same && m->since_ns) {
+		if (watched_ns < MARKER_MS_MAX * NS_PER_MS)
+			return false;
+		m->since_ns = 0;
+		return true;
 	}
-	if (now - m->since_ns < MARKER_MS_MAX * NS_PER_MS)
-		return false;
-	m->since_ns = now;
-	return true;
+	/* A writer at work is marked by one token after the other: whoever else comes next may have the place. */
+	if (same_sku && m->since_ns)
+		m->since_ns = 0;
+	else if (watched_ns >= WATCH_MS_MAX * NS_PER_MS)
+		*m = (struct marker){sku_hash, token_hash, now};
+	return false;
 }
 
 /* PostgreSQL is silent, the caller allows so much staleness: the cell was right when the lease ended, or is newer. */
