@@ -403,7 +403,9 @@ void queue_return(struct queue *queue, struct operation *const *operations, size
 
 struct take {
 	uint32_t writer;
-	bool more; /* for a batch that has its rows: who joins is a plain cart and may claim no other */
+	bool more; /* for a batch that has its rows: who joins is a plain cart and may claim no other … */
+	/* … nor have less time than those who are in it, for it ends when the first of them must be answered (I9). */
+	int64_t deadline_ns;
 	enum lane lane;
 	uint64_t blocked_claim;
 	size_t lines;
@@ -442,7 +444,8 @@ static void consider(struct take *take, const struct slot *slot)
 	struct waiter *next = slot->first ? slot->first->waiter : NULL;
 	if (!next || next->candidate || !fits(take, next) || !may_run(next, take->writer))
 		return;
-	if (take->more && !(is_plain_cart(next->operation) && claims_only_rows_of(next, take->writer)))
+	if (take->more && !(is_plain_cart(next->operation) && claims_only_rows_of(next, take->writer) &&
+	                    next->operation->deadline_ns >= take->deadline_ns))
 		return; /* and whoever stands behind it stays behind it */
 	next->candidate = true;
 	TAILQ_INSERT_TAIL(&take->candidates, next, entry);
@@ -608,11 +611,15 @@ size_t queue_take_more(struct queue *queue, unsigned writer, struct operation *o
 		return count;
 	struct take take = {.writer = writer,
 	                    .more = true,
+	                    .deadline_ns = DEADLINE_NONE,
 	                    .lane = LANE_ORDINARY,
 	                    .count = count,
 	                    .candidates = TAILQ_HEAD_INITIALIZER(take.candidates)};
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		take.lines += lines_of(operations[i]);
+		if (operations[i]->deadline_ns < take.deadline_ns)
+			take.deadline_ns = operations[i]->deadline_ns;
+	}
 	pthread_mutex_lock(&queue->mutex);
 	for (struct slot *slot = queue->lent[writer]; slot; slot = slot->lent_next)
 		consider(&take, slot);

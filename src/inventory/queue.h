@@ -34,7 +34,8 @@ enum lu_error queue_submit(struct queue *queue, struct operation *operation) LU_
  * (QUEUE_LATE_MS) are lent too, whatever they wait for: to be refused. */
 size_t queue_take(struct queue *queue, unsigned writer, struct operation *ret_operations[LU_BATCH_OPERATIONS_MAX]);
 /* More for a batch whose rows are locked, so that they need not wait for its end: the checkouts and reservations that
- * end no hold, stand next behind its operations (operations[0 .. count), count >= 1) and claim no SKU that it does not.
+ * end no hold, stand next behind its operations (operations[0 .. count), count >= 1), claim no SKU that it does not, and
+ * have at least as much time as the first of those.
  * They overtake nobody. Appends them; returns how many there are now. */
 size_t queue_take_more(struct queue *queue, unsigned writer, struct operation *operations[LU_BATCH_OPERATIONS_MAX],
                        size_t count);

@@ -384,6 +384,37 @@ static void who_comes_while_a_batch_waits_for_its_row_goes_with_it(void **state)
 	pg_free(other);
 }
 
+/* Nor does he who has less time than the batch: its attempt ends when the first of those it began with must be answered. */
+static void I9_who_has_little_time_joins_nobody(void **state)
+{
+	struct attempt_at *carts[21];
+	make_sku(&h, "A", 100);
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	wait_for_a_waiter("lastunit writer");
+	int64_t usual_ms = h.config.request_timeout_ms, joined = metric_get(METRIC_BATCH_JOINED);
+	for (int i = 1; i < 21; i++) {
+		h.config.request_timeout_ms = i == 20 ? 1000 : usual_ms;
+		carts[i] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
+	}
+	h.config.request_timeout_ms = usual_ms;
+	proxy_when(&h.pg_proxy, PROXY_TO_SERVER, "COMMIT", PROXY_HOLD);
+	tell(other, "COMMIT");
+	proxy_wait_matches(&h.pg_proxy, 1);
+	assert_int_equal(metric_get(METRIC_BATCH_JOINED) - joined, 19);
+	assert_int_equal(await(carts[20])->error, LU_DEADLINE_EXCEEDED);
+	assert_false(is_answered(carts[0]));
+	proxy_release(&h.pg_proxy);
+	for (int i = 0; i < 21; i++) {
+		assert_int_equal(await(carts[i])->error, i < 20 ? LU_OK : LU_DEADLINE_EXCEEDED);
+		forget(carts[i]);
+	}
+	assert_string_equal(sql(&h, "SELECT on_hand FROM lastunit.sku"), "80");
+	pg_free(other);
+}
+
 /* Behind the locks their keys are read, too: one that another instance used meanwhile is answered as that was. */
 static void I7_who_joins_late_is_not_sold_to_twice(void **state)
 {
@@ -505,6 +536,7 @@ static const struct CMUnitTest tests[] = {
 	HOUSE_TEST(I1_a_row_that_is_not_inserted_fails_its_cart_only),
 	ONE_WRITER(I4_a_lost_commit_of_a_reservation_is_found_by_its_state),
 	PATIENT_LOCKS(who_comes_while_a_batch_waits_for_its_row_goes_with_it),
+	PATIENT_LOCKS(I9_who_has_little_time_joins_nobody),
 	PATIENT_LOCKS(I7_who_joins_late_is_not_sold_to_twice),
 	PATIENT_LOCKS(I13_who_joins_late_overtakes_nobody),
 	HOUSE_TEST(I4_nobody_is_told_that_nothing_was_changed_while_a_commit_hangs),
