@@ -83,7 +83,9 @@ enum lu_error cell_guard_set(struct redis *redis, struct text namespace, const c
 	LU_MUST_CHECK;
 enum lu_error cell_probe(struct redis *redis, struct text namespace, int64_t deadline_ns) LU_MUST_CHECK;
 /* Unlinks `namespace`, guard first, then its cells by SCAN, in steps of at most a second. LU_DEADLINE_EXCEEDED between two
- * steps: what is gone is gone, call again. */
-enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, int64_t deadline_ns) LU_MUST_CHECK;
+ * steps: what is gone is gone, and `cursor` is where the next call goes on; "" is the beginning. */
+#define CELL_CURSOR_BYTES 24
+enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, char cursor[CELL_CURSOR_BYTES],
+                                    int64_t deadline_ns) LU_MUST_CHECK;
 
 #endif

@@ -135,9 +135,9 @@ static enum lu_error keys_unlink(struct redis *redis, struct arena *arena, const
 	return redis_call(redis, (int)keys->elements + 1, argv, step_deadline(deadline_ns), &reply);
 }
 
-/* One SCAN and its UNLINK. `cursor` is "0" again at the end of the keyspace. */
-static enum lu_error scan_step(struct redis *redis, struct arena *arena, struct text pattern, char cursor[24],
-                               int64_t deadline_ns)
+/* One SCAN and its UNLINK. `cursor` moves if both are done; it is "0" again at the end of the keyspace. */
+static enum lu_error scan_step(struct redis *redis, struct arena *arena, struct text pattern,
+                               char cursor[CELL_CURSOR_BYTES], int64_t deadline_ns)
 {
 	__attribute__((cleanup(redis_reply_done))) redisReply *reply = NULL;
 	const struct text argv[] = {TEXT("SCAN"), text_of(cursor), TEXT("MATCH"), pattern, TEXT("COUNT"), TEXT(SCAN_KEYS)};
@@ -145,13 +145,16 @@ static enum lu_error scan_step(struct redis *redis, struct arena *arena, struct 
 	if (error)
 		return error;
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
-	    reply->element[0]->len >= 24 || reply->element[1]->type != REDIS_REPLY_ARRAY)
+	    reply->element[0]->len >= CELL_CURSOR_BYTES || reply->element[1]->type != REDIS_REPLY_ARRAY)
 		return LU_CACHE_UNAVAILABLE;
-	strcpy(cursor, reply->element[0]->str);
-	return keys_unlink(redis, arena, reply->element[1], deadline_ns);
+	error = keys_unlink(redis, arena, reply->element[1], deadline_ns);
+	if (!error)
+		strcpy(cursor, reply->element[0]->str);
+	return error;
 }
 
-enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, int64_t deadline_ns)
+enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, char cursor[CELL_CURSOR_BYTES],
+                                    int64_t deadline_ns)
 {
 	struct arena arena;
 	arena_init(&arena, 64 * 1024);
@@ -159,16 +162,19 @@ enum lu_error cell_namespace_unlink(struct redis *redis, struct text namespace, 
 	/* The guard first: from here on every script is FENCED, so nothing is written behind the scan. */
 	const struct text argv[] = {TEXT("UNLINK"), cell_guard_key(&arena, namespace)};
 	enum lu_error error = redis_call(redis, 2, argv, step_deadline(deadline_ns), &reply);
-	char cursor[24] = "0";
+	if (!*cursor)
+		strcpy(cursor, "0");
 	while (!error) {
 		arena_reset(&arena);
 		if (clock_boottime_ns() >= deadline_ns)
 			error = LU_DEADLINE_EXCEEDED;
 		else
 			error = scan_step(redis, &arena, cells_pattern(&arena, namespace), cursor, deadline_ns);
-		if (strcmp(cursor, "0") == 0)
+		if (!error && strcmp(cursor, "0") == 0)
 			break;
 	}
+	if (!error)
+		*cursor = '\0';
 	arena_done(&arena);
 	return error;
 }

@@ -293,11 +293,9 @@ static void drop_cells(struct race *race)
 	struct redis *redis = redis_new(&address);
 	arena_init(&arena, 0);
 	if (pg && namespace_get(pg, &arena, &namespace)) {
-		int64_t deadline_ns = deadline_in_ms(UNLINK_MS);
-		/* In steps; what does not go now ends with its TTL. */
-		while (deadline_left_ms(deadline_ns) &&
-		       cell_namespace_unlink(redis, namespace, deadline_ns) == LU_DEADLINE_EXCEEDED)
-			;
+		char cursor[CELL_CURSOR_BYTES] = "";
+		/* What does not go now ends with its TTL. */
+		(void)!cell_namespace_unlink(redis, namespace, cursor, deadline_in_ms(UNLINK_MS));
 	}
 	arena_done(&arena);
 	redis_free(redis);

@@ -18,7 +18,7 @@
 
 #define PROBE_MS 250
 #define OPEN_AGAIN_MS_MAX 8000
-#define SWEEP_MS 2000 /* one walk through Redis; cut off, it begins again */
+#define SWEEP_MS 2000 /* of a walk through Redis; cut off, it goes on where it was */
 #define FAILED_MS 20
 
 /* The row as the watcher saw it last. */
@@ -226,18 +226,21 @@ void *epoch_sweeper_main(void *context)
 {
 	struct epoch *e = context;
 	struct redis *redis = e->address ? redis_new(e->address) : NULL;
+	char namespace[CELL_NAMESPACE_BYTES + 1] = "", cursor[CELL_CURSOR_BYTES] = "";
 	pthread_mutex_lock(&e->mutex);
 	while (!e->stopping) {
 		if (!e->swept[0]) {
 			pthread_cond_wait(&e->sweep, &e->mutex);
 			continue;
 		}
-		char namespace[CELL_NAMESPACE_BYTES + 1];
+		/* A connection that was lost may lead to another Redis now. */
+		if (strcmp(namespace, e->swept) || !redis || !redis_connected(redis))
+			*cursor = '\0';
 		copy_namespace(namespace, e->swept);
 		pthread_mutex_unlock(&e->mutex);
 		int64_t deadline_ns = deadline_in_ms(SWEEP_MS);
 		bool done = redis && !redis_connect(redis, deadline_ns) &&
-		            !cell_namespace_unlink(redis, text_of(namespace), deadline_ns);
+		            !cell_namespace_unlink(redis, text_of(namespace), cursor, deadline_ns);
 		if (!done)
 			clock_sleep_until(deadline_in_ms(PROBE_MS));
 		pthread_mutex_lock(&e->mutex);
