@@ -63,6 +63,7 @@ struct holdings {
 	int64_t holds;
 	struct held *held; /* by sku_id, no twins: those that the batch's carts name */
 	size_t held_count;
+	bool units_only; /* no cap asks for the number of `holds`: it is not counted */
 };
 
 struct decision_input {

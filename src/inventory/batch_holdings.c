@@ -24,6 +24,7 @@ static bool under_caller_cap(const struct operation *op)
 	return op->kind == OPERATION_RESERVE && op->caller.data && (s->caller_holds_max || s->caller_held_units_max);
 }
 
+/* Made when it is not there yet. */
 static struct holdings *holdings_of(struct decision_input *input, int64_t principal_id, struct text caller)
 {
 	for (size_t i = 0; i < input->holdings_count; i++) {
@@ -32,8 +33,15 @@ static struct holdings *holdings_of(struct decision_input *input, int64_t princi
 			return h;
 	}
 	struct holdings *h = &input->holdings[input->holdings_count++];
-	*h = (struct holdings){.principal_id = principal_id, .caller = caller};
+	*h = (struct holdings){.principal_id = principal_id, .caller = caller, .units_only = true};
 	return h;
+}
+
+/* A cart with so many lines is under these caps. */
+static void add_cart(struct holdings *h, const struct operation *op, int64_t holds_max)
+{
+	h->held_count += op->line_count;
+	h->units_only = h->units_only && !holds_max; /* settings may have changed between two carts */
 }
 
 /* First whose holdings, with room for the SKUs of all their carts … */
@@ -46,9 +54,9 @@ static void whose(struct arena *arena, const struct batch *batch, const struct o
 	if (!input->holdings_count)
 		input->holdings = ARENA_ARRAY(arena, 2 * batch->count, struct holdings);
 	if (under_own_cap(op))
-		holdings_of(input, op->principal.id, all)->held_count += op->line_count;
+		add_cart(holdings_of(input, op->principal.id, all), op, op->principal.settings.holds_max);
 	if (under_caller_cap(op))
-		holdings_of(input, op->principal.id, op->caller)->held_count += op->line_count;
+		add_cart(holdings_of(input, op->principal.id, op->caller), op, op->principal.settings.caller_holds_max);
 }
 
 static void add_lines(const struct decision_input *input, const struct operation *op, struct holdings *h)

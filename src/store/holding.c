@@ -1,7 +1,8 @@
 /* What principals and their callers hold.
  *
- * Happy path: two statements in one pipeline, each for any number of principals and callers: the number of their holds, and
- * their units of single SKUs. What is counted is what is held: the cost grows with it, and a cap bounds it.
+ * Happy path: two statements in one pipeline, each for any number of principals and callers: the number of their holds,
+ * and their units of single SKUs. What is counted is what is held: the cost grows with it, and a cap bounds it. So who has
+ * no cap on the number of his holds is not asked about it: a shop's may be a hundred thousand.
  * Failure modes: those of pg.h.
  *
  * One index for each question whatever the plan's day (sku.c has the rule): `caller` leads to hold_by_caller alone because
@@ -16,7 +17,9 @@
 #define NOT_DUE "h.expires_at - (SELECT clock_timestamp()) > interval '0'"
 #define OF_CALLER "h.caller = u.caller AND h.principal_id + 0 = u.principal_id AND " NOT_DUE
 
-static void send_counts(struct pg *pg, struct arena *arena, const struct holdings *holdings, size_t count)
+/* Returns how many are asked about: places[n - 1] is whose the answer's number n is. */
+static size_t send_counts(struct pg *pg, struct arena *arena, const struct holdings *holdings, size_t count,
+                          size_t *places)
 {
 	static const struct pg_statement statement = {
 		"holding_count",
@@ -27,11 +30,21 @@ static void send_counts(struct pg *pg, struct arena *arena, const struct holding
 		"SELECT u.n, h.count FROM unnest($1, $2) WITH ORDINALITY AS u(principal_id, caller, n), LATERAL"
 		" (SELECT count(DISTINCT h.reservation_id) FROM hold h WHERE " OF_CALLER ") h WHERE u.caller IS NOT NULL",
 	};
+	struct holdings *asked = ARENA_ARRAY(arena, count + 1, struct holdings);
+	size_t asked_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (holdings[i].units_only)
+			continue;
+		places[asked_count] = i;
+		asked[asked_count++] = holdings[i];
+	}
 	struct pg_params p;
 	pg_params_init(&p, arena);
-	pg_add_int8s(&p, &holdings->principal_id, sizeof *holdings, count);
-	pg_add_texts(&p, &holdings->caller, sizeof *holdings, count);
-	pg_pipe_add(pg, &statement, &p);
+	pg_add_int8s(&p, &asked->principal_id, sizeof *asked, asked_count);
+	pg_add_texts(&p, &asked->caller, sizeof *asked, asked_count);
+	if (asked_count)
+		pg_pipe_add(pg, &statement, &p);
+	return asked_count;
 }
 
 /* One SKU of one of them. */
@@ -85,19 +98,19 @@ enum lu_error holding_count(struct pg *pg, struct arena *arena, struct holdings 
 		for (size_t j = 0; j < holdings[i].held_count; j++)
 			asked[asked_count++] = (struct asked){holdings[i].principal_id, holdings[i].caller, &holdings[i].held[j],
 			                                      holdings[i].held[j].sku_id};
-	send_counts(pg, arena, holdings, count);
+	size_t *places = ARENA_ARRAY(arena, count, size_t), counted = send_counts(pg, arena, holdings, count, places);
 	send_units(pg, arena, asked, asked_count);
 	PGresult *counts __attribute__((cleanup(pg_clear))) = NULL, *units __attribute__((cleanup(pg_clear))) = NULL;
 	enum lu_error error = pg_pipe_send(pg, deadline_ns);
-	if (!error)
-		error = take(pg, deadline_ns, count, &counts);
+	if (!error && counted)
+		error = take(pg, deadline_ns, counted, &counts);
 	if (!error)
 		error = take(pg, deadline_ns, asked_count, &units);
 	enum lu_error end = pg_pipe_end(pg, deadline_ns);
 	if (error || end)
 		return error ? error : end;
-	for (int i = 0; i < PQntuples(counts); i++)
-		holdings[pg_get_int(counts, i, 0) - 1].holds = pg_get_int(counts, i, 1);
+	for (int i = 0; counted && i < PQntuples(counts); i++)
+		holdings[places[pg_get_int(counts, i, 0) - 1]].holds = pg_get_int(counts, i, 1);
 	for (int i = 0; i < PQntuples(units); i++)
 		asked[pg_get_int(units, i, 0) - 1].held->units = pg_get_int(units, i, 1);
 	return LU_OK;

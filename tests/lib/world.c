@@ -466,7 +466,7 @@ static void add_holdings(struct world *w, struct inputs *in, int64_t principal_i
 		    text_equal(in->input.holdings[i].caller, caller))
 			return;
 	struct holdings *of = &in->input.holdings[in->input.holdings_count++];
-	*of = (struct holdings){principal_id, caller, 0, ARENA_ARRAY(in->input.arena, 26, struct held), 26};
+	*of = (struct holdings){principal_id, caller, 0, ARENA_ARRAY(in->input.arena, 26, struct held), 26, false};
 	for (int64_t sku = 1; sku <= 26; sku++)
 		of->held[sku - 1].sku_id = sku;
 	for (size_t i = 0; i < w->hold_count; i++) {

@@ -78,8 +78,8 @@ static void prepare_all(struct pg *pg)
 	sent(pg);
 	ended(pg);
 	ok(pg, reservation_due(pg, &arena, asked, 1, 5, SOON, &reservations, &count));
-	struct holdings holdings[] = {{1, {0}, 0, &(struct held){number, 0}, 1},
-	                              {1, code, 0, &(struct held){number, 0}, 1}};
+	struct holdings holdings[] = {{1, {0}, 0, &(struct held){number, 0}, 1, false},
+	                              {1, code, 0, &(struct held){number, 0}, 1, false}};
 	ok(pg, holding_count(pg, &arena, holdings, 2, SOON));
 	pg_rollback(pg, SOON);
 	ok(pg, epoch_lease_read(pg, &arena, SOON, &epoch));
