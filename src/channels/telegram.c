@@ -376,12 +376,19 @@ static void take_place(struct telegram *telegram, const json_t *message)
 		telegram->topic_id = integer_at(message, "message_thread_id");
 }
 
+/* That of the message a button is on: by the button's label, for the text begins with a title, which may be in another. */
+static enum language language_shown(const json_t *message, enum language otherwise)
+{
+	const json_t *rows = json_object_get(json_object_get(message, "reply_markup"), "inline_keyboard");
+	struct text label = json_text_at(json_array_get(json_array_get(rows, 0), 0), "text");
+	return language_of_words(label.size ? label : json_text_at(message, "text"), otherwise);
+}
+
 static void take_press(struct telegram *telegram, const json_t *query)
 {
 	const json_t *message = json_object_get(query, "message"), *from = json_object_get(query, "from");
 	telegram->callback_id = json_text_at(query, "id");
-	telegram->language = language_of_words(json_text_at(message, "text"),
-	                                       language_of_tag(json_text_at(from, "language_code")));
+	telegram->language = language_shown(message, language_of_tag(json_text_at(from, "language_code")));
 	telegram->user_id = integer_at(from, "id");
 	take_place(telegram, message);
 	telegram->shown = message;
@@ -398,14 +405,20 @@ static void take_press(struct telegram *telegram, const json_t *query)
 		reply_phrase(telegram, PHRASE_NOT_UNDERSTOOD);
 }
 
+static bool is_space(char c)
+{
+	return c && strchr(" \t\r\n", c);
+}
+
 /* "/stock@shop_bot red mug" → "red mug"; *ret_start: "/start", with or without what follows. */
 static struct text words_of(struct text said, bool *ret_start)
 {
 	*ret_start = false;
 	if (!said.size || said.data[0] != '/')
 		return said;
-	const char *blank = memchr(said.data, ' ', said.size);
-	size_t command = blank ? (size_t)(blank - said.data) : said.size;
+	size_t command = 1;
+	while (command < said.size && !is_space(said.data[command])) /* a line's end is one, too */
+		command++;
 	const char *at = memchr(said.data, '@', command);
 	*ret_start = text_equal((struct text){said.data, at ? (size_t)(at - said.data) : command}, TEXT("/start"));
 	return (struct text){said.data + command, said.size - command};
@@ -414,7 +427,7 @@ static struct text words_of(struct text said, bool *ret_start)
 static bool is_blank(struct text text)
 {
 	for (size_t i = 0; i < text.size; i++)
-		if (!strchr(" \t\r\n", text.data[i]))
+		if (!is_space(text.data[i]))
 			return false;
 	return true;
 }

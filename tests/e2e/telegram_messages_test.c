@@ -114,6 +114,44 @@ static void an_offer_that_was_refused_is_replaced_though_all_looks_the_same(void
 	expect_text("1 piece held for you");
 }
 
+/* A message begins with a title, whose language is the catalogue's and not the customer's. */
+static void a_press_is_answered_in_the_language_of_its_message(void **state)
+{
+	char data[65], message[1000];
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/TG-LATIN", NULL,
+	            "{\"on_hand\":2,\"titles\":{\"en\":\"Celadon ewer\"},\"names\":[\"селадоновый кувшинчик\"]}", 201);
+	type(7, "ru", "селадоновый кувшинчик");
+	expect_text("Celadon ewer: доступно 2 штуки.");
+	take_shown(message);
+	button(0, 0, data);
+	press_on(7, message, data);
+	expect_text("Celadon ewer: 1 штука отложено для вас до ");
+	take_shown(message);
+	button(0, 1, data);
+	press_on(7, message, data);
+	expect_text("Отменено.");
+	/* And the other way round. */
+	stock("TG-CYRILLIC", 2, "Селадоновая пиала", "Селадоновая пиала");
+	type(7, "en", "TG-CYRILLIC");
+	expect_text("Селадоновая пиала: 2 pieces available.");
+	take_shown(message);
+	button(0, 0, data);
+	press_on(7, message, data);
+	expect_text("Селадоновая пиала: 1 piece held for you");
+}
+
+/* Whoever writes a command often goes on in the next line. */
+static void words_behind_a_command_may_stand_in_the_next_line(void **state)
+{
+	stock("TG-LINE", 3, "Vermilion carafe", "Алый графин");
+	type(7, "en", "/stock\\nvermilion");
+	expect_text("Vermilion carafe: 3 pieces available.");
+	type(7, "en", "/stock@shop_bot\\n\\tTG-LINE\\n");
+	expect_text("Vermilion carafe: 3 pieces available.");
+	type(7, "en", "/start\\nvermilion");
+	expect_text("Ask me what is in stock");
+}
+
 static void a_topic_is_answered_in_the_topic(void **state)
 {
 	update(
@@ -220,6 +258,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_look_that_finds_nothing_new_says_so),
 	cmocka_unit_test_teardown(a_look_at_what_is_still_left_leaves_the_message_alone, shop_audit),
 	cmocka_unit_test_teardown(an_offer_that_was_refused_is_replaced_though_all_looks_the_same, shop_audit),
+	cmocka_unit_test(a_press_is_answered_in_the_language_of_its_message),
+	cmocka_unit_test(words_behind_a_command_may_stand_in_the_next_line),
 	cmocka_unit_test(a_topic_is_answered_in_the_topic),
 	cmocka_unit_test(presses_ask_for_no_name_that_a_look_has_told),
 	cmocka_unit_test(a_new_title_is_told_by_each_look_and_after_it),
