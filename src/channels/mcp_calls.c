@@ -109,7 +109,7 @@ void mcp_find_products(struct mcp *mcp, const json_t *arguments)
 		mcp_reply_fault(mcp, TEXT("query must be a text of 1 to 400 bytes."));
 		return;
 	}
-	if (limit) {
+	if (limit && !json_is_null(limit)) {
 		count = json_is_integer(limit) ? json_integer_value(limit) : 0;
 		if (count < 1 || count > FIND_LIMIT_MAX) {
 			mcp_reply_fault(mcp, TEXT("limit must be an integer from 1 to 20."));

@@ -277,6 +277,8 @@ void mcp_tools_call(struct mcp *mcp)
 		reply_no_tool(mcp, name);
 		return;
 	}
+	if (json_is_null(arguments)) /* left out, as everywhere */
+		arguments = NULL;
 	if (arguments && !json_is_object(arguments)) {
 		mcp_invalid_params(mcp, TEXT("arguments must be an object."));
 		return;

@@ -477,6 +477,18 @@ static void an_argument_that_is_none_stops_the_tool(void **state)
 	shop_expect_row("MCP-STRAY", 9, 2);
 }
 
+/* Models that must name every argument send null for those they have nothing to say of. */
+static void null_is_an_argument_left_out(void **state)
+{
+	service_create_sku(&shop, "MCP-NULL", 2);
+	call(shop.key_agent, "find_products", "{\"query\":\"MCP-NULL\",\"limit\":null}");
+	assert_string_equal(said("items.0.sku"), "MCP-NULL");
+	call(shop.key_agent, "find_products", "null");
+	expect_fault("lacks the argument \"query\"");
+	call(shop.key_agent, "find_products", "{\"query\":null}");
+	expect_fault("1 to 400 bytes");
+}
+
 static void missing_arguments_are_none(void **state)
 {
 	post(shop.key_agent, LEGACY, request("tools/call", "{\"name\":\"check_stock\"}"), 200);
@@ -624,6 +636,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_looked_up_now_is_a_fault),
 		cmocka_unit_test(bad_arguments_are_told_to_the_model),
 		cmocka_unit_test_teardown(an_argument_that_is_none_stops_the_tool, shop_audit),
+		cmocka_unit_test(null_is_an_argument_left_out),
 		cmocka_unit_test(missing_arguments_are_none),
 		cmocka_unit_test(a_key_that_only_reads_finds_and_holds_nothing),
 		cmocka_unit_test_teardown(agents_without_a_key_hold_for_two_minutes_and_do_not_buy, shop_audit),
