@@ -43,7 +43,7 @@ struct subscription {
 	struct watch *watch;
 	struct stream *stream;
 	int64_t version; /* sent last; 0: none, or that it is unknown */
-	bool dirty;      /* in the stream's list: the watch knows something newer */
+	bool dirty;      /* in the stream's list: its state is to be sent */
 };
 
 struct stream {

@@ -46,11 +46,11 @@ static struct watch *watch_get(struct events *events, struct text sku)
 	return watch;
 }
 
-/* Marks what the watch knows better than the client. */
+/* It shall be told how this SKU is. */
 static void mark(struct subscription *subscription)
 {
 	struct stream *stream = subscription->stream;
-	if (subscription->dirty || subscription->watch->figures.version <= subscription->version)
+	if (subscription->dirty)
 		return;
 	subscription->dirty = true;
 	subscription->next_dirty = NULL;
@@ -76,7 +76,8 @@ static void watch_learn(struct watch *watch, const struct figures *figures, cons
 	watch->position = *position;
 	LIST_FOREACH(subscription, &watch->subscriptions, same_watch)
 	{
-		mark(subscription);
+		if (figures->version > subscription->version)
+			mark(subscription);
 		touch(subscription->stream);
 	}
 }
@@ -117,22 +118,18 @@ static void on_looked_up(struct lookup *lookup)
 		stream_refuse(stream);
 		return;
 	}
-	struct buffer unknown = {0};
 	for (size_t i = 0; i < stream->count; i++) {
 		struct subscription *subscription = &stream->subscriptions[i];
 		if (!subscription->watch)
 			continue;
 		if (looking->items[i].known)
 			watch_learn(subscription->watch, &looking->items[i].figures, &stream->position);
-		mark(subscription); /* also what the follower told while we looked */
-		if (!subscription->dirty)
-			stream_put(stream, &unknown, subscription->watch->sku, false, &(struct figures){0}, &stream->position);
+		mark(subscription); /* also one that is unknown, or that the follower told of while we looked */
 	}
 	stream->state = STREAM_LIVE;
-	if (stream_open(stream) && (!unknown.size || stream_send(stream, buffer_text(&unknown))))
+	if (stream_open(stream))
 		named_flush(stream);
 	named_flush_touched(events);
-	buffer_done(&unknown);
 }
 
 void named_begin(struct stream *stream)
@@ -170,6 +167,13 @@ void named_end(struct stream *stream)
 
 /* --- sending ------------------------------------------------------------------------------------------------------ */
 
+/* As the watch knows it; version 0: nobody has made it. */
+static void put_state(struct stream *stream, struct buffer *out, const struct watch *watch)
+{
+	bool known = watch->figures.version > 0;
+	stream_put(stream, out, watch->sku, known, &watch->figures, known ? &watch->position : &stream->position);
+}
+
 void named_flush(struct stream *stream)
 {
 	struct buffer *out = &stream->events->out;
@@ -177,7 +181,7 @@ void named_flush(struct stream *stream)
 		struct subscription *s;
 		buffer_clear(out);
 		for (s = stream->dirty; s && out->size < EVENTS_PIECE_BYTES; s = s->next_dirty)
-			stream_put(stream, out, s->watch->sku, true, &s->watch->figures, &s->watch->position);
+			put_state(stream, out, s->watch);
 		if (!stream_send(stream, buffer_text(out)))
 			return;
 		for (; stream->dirty != s; stream->dirty = stream->dirty->next_dirty) {

@@ -1,4 +1,5 @@
 /* GET /v1/events against the real service: what those who listen are told, and that it costs the others nothing. */
+#include "base/clock.h"
 #include "lastunit/types.h"
 #include "lib/detour.h"
 #include "lib/sse_client.h"
@@ -91,6 +92,49 @@ static void a_sku_that_is_unknown_is_told_when_it_is_made(void **state)
 	assert_string_equal(sse_client_string(&stream, "status"), "unknown");
 	service_create_sku(&shop, "EV-NEW", 3);
 	hear_of("EV-NEW", 3, 1);
+}
+
+/* True as soon as one more stream is open; false if it waits for room in the socket. */
+static bool stream_opens(int64_t before)
+{
+	int64_t until_ns = deadline_in_ms(1000);
+	while (shop_metric(&shop, "lastunit_event_streams") == before)
+		if (!deadline_left_ms(until_ns))
+			return false;
+	return true;
+}
+
+/* Its first bytes come when there is no room for them: behind answers that the client has not taken yet. How many of these
+ * it takes is the machine's business, so more and more are tried, until the stream itself has to wait. */
+static void who_begins_behind_is_told_what_is_unknown_too(void **state)
+{
+	static const char page[] = "GET /page/page.css HTTP/1.1\r\nHost: a\r\n\r\n";
+	char listen[200];
+	bool opens = true;
+	snprintf(listen, sizeof listen,
+	         "GET /v1/events?sku=EV-NOWHERE HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", shop.key_web);
+	for (int pages = 1; opens; pages *= 2) {
+		assert_true(pages < 1000);
+		struct http_client client = http_client(shop.url, NULL);
+		struct http_answer answer = {0};
+		char told[2000] = "";
+		size_t size = 0, more;
+		int64_t before = shop_metric(&shop, "lastunit_event_streams");
+		assert_true(http_client_open(&client));
+		for (int i = 0; i < pages; i++)
+			assert_true(http_client_send_text(&client, page));
+		assert_true(http_client_send_text(&client, listen));
+		opens = stream_opens(before);
+		for (int i = 0; i < pages; i++)
+			assert_true(http_client_read(&client, false, &answer));
+		client.timeout_ms = 5000;
+		for (; !strstr(told, "\"unknown\""); size += more)
+			if (!http_client_read_some(&client, told + size, sizeof told - size, &more))
+				fail_msg("behind %d pages nothing else is told but %s", pages, told);
+		http_answer_done(&answer);
+		http_client_done(&client);
+		shop_wait_until(shop_metric(&shop, "lastunit_event_streams") == before);
+	}
 }
 
 static void a_stream_outlives_postgresql(void **state)
@@ -505,6 +549,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_stream_begins_with_what_is_and_goes_on_with_each_change, over),
 		cmocka_unit_test_teardown(what_another_instance_sells_and_what_sql_changes_is_told, over),
 		cmocka_unit_test_teardown(a_sku_that_is_unknown_is_told_when_it_is_made, over),
+		cmocka_unit_test_teardown(who_begins_behind_is_told_what_is_unknown_too, over),
 		cmocka_unit_test_teardown(a_stream_outlives_postgresql, over),
 		cmocka_unit_test_teardown(a_busy_sku_never_goes_back_and_ends_as_it_is, over),
 		cmocka_unit_test_teardown(a_stream_without_skus_tells_of_all_and_resumes_where_it_was, over),
