@@ -438,7 +438,8 @@ static void take_message(struct telegram *telegram, const json_t *message)
 	enum language spoken = language_of_tag(json_text_at(json_object_get(message, "from"), "language_code"));
 	struct text words = words_of(json_text_at(message, "text"), &start);
 	take_place(telegram, message);
-	telegram->language = language_of_words(words, spoken);
+	/* What stands behind /start came out of a link. */
+	telegram->language = start ? spoken : language_of_words(words, spoken);
 	if (!telegram->chat_id || !json_text_at(message, "text").data)
 		reply_nothing(telegram->turn.request); /* a picture, a member who joined */
 	else if (start || is_blank(words))

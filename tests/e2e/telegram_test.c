@@ -44,6 +44,8 @@ static void a_start_is_welcomed(void **state)
 	expect_text("Спросите");
 	type(1, "en", "/start@shop_bot from-a-link");
 	expect_text("Ask me");
+	type(1, "ru", "/start from-a-link"); /* whose letters are nobody's language */
+	expect_text("Спросите");
 	type(1, "en", "/stock");
 	expect_text("Ask me");
 }
