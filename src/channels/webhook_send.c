@@ -36,10 +36,10 @@ static size_t throw_away(char *data, size_t size, size_t count, void *context)
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	struct target *target = context;
-	if (!webhook_address_is_public(&address->addr)) {
-		target->address_refused = true;
+	/* Of a name's addresses the one that was tried last. */
+	target->address_refused = !webhook_address_is_public(&address->addr);
+	if (target->address_refused)
 		return CURL_SOCKET_BAD;
-	}
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
@@ -125,7 +125,7 @@ static enum outcome judge(struct target *target, CURLcode code, char ret_error[2
 	curl_easy_getinfo(target->easy, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(target->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
 	*ret_retry_after_s = retry_after_s;
-	if (target->address_refused)
+	if (code && target->address_refused)
 		snprintf(ret_error, 200, "its address is private, which --webhook-private-addresses would allow");
 	else if (code)
 		snprintf(ret_error, 200, "%.180s", curl_easy_strerror(code));
