@@ -46,10 +46,10 @@ static bool lease_valid(const struct epoch *e)
 	return now < e->lease_until_ns && now < e->relayed_ns + RELAY_LATE_MS * NS_PER_MS;
 }
 
-void epoch_relayed(struct epoch *e)
+void epoch_relayed(struct epoch *e, int64_t asked_ns)
 {
 	pthread_mutex_lock(&e->mutex);
-	e->relayed_ns = clock_boottime_ns();
+	e->relayed_ns = asked_ns;
 	pthread_mutex_unlock(&e->mutex);
 }
 

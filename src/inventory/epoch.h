@@ -24,8 +24,9 @@ void epoch_stop(struct epoch *epoch);
 bool epoch_lease(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
 /* The same, after a reply came, for the namespace it was asked of. */
 bool epoch_lease_covers(struct epoch *epoch, const char *namespace);
-/* The relay has dealt with all that was changed in SQL until now. There is no lease when it has not said so for 2 s. */
-void epoch_relayed(struct epoch *epoch);
+/* The relay has dealt with all that had been changed in SQL at `asked_ns` (clock_boottime_ns). There is no lease when that
+ * is more than 2 s ago. */
+void epoch_relayed(struct epoch *epoch, int64_t asked_ns);
 /* True while PostgreSQL has answered the watcher within L. */
 bool epoch_database_reachable(struct epoch *epoch);
 /* It has not, and *ret_error says why. False too while nothing was tried yet. */

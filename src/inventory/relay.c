@@ -82,6 +82,7 @@ static bool pass(struct relay *r)
 	bool sent;
 	if (pg_connect(r->pg, deadline_ns))
 		return false;
+	int64_t asked_ns = clock_boottime_ns();
 	if (invalidation_take(r->pg, &r->arena, PASS_MAX, deadline_ns, &records) || !invalidate(r, &records)) {
 		pg_rollback(r->pg, deadline_ns);
 		return false;
@@ -95,7 +96,8 @@ static bool pass(struct relay *r)
 		pg_rollback(r->pg, deadline_ns);
 	}
 	if (!records.more)
-		epoch_relayed(r->epoch); /* not before the cells are gone: who read past them must not see them again */
+		epoch_relayed(r->epoch,
+		              asked_ns); /* not before the cells are gone: who read past them must not see them again */
 	return records.rows == PASS_MAX;
 }
 

@@ -66,7 +66,7 @@ static void wait_until_checked(int64_t more)
 	for (int i = 0; i < 3000; i++) {
 		if (metric_get(METRIC_SCRUB_CHECKED) >= before + more)
 			return;
-		epoch_relayed(h.inventory->epoch);
+		epoch_relayed(h.inventory->epoch, clock_boottime_ns());
 		usleep(10000);
 	}
 	fail_msg("the scrub has stopped");
