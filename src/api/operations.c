@@ -29,6 +29,7 @@ void ready_get(struct request *request)
 	bool as_configured = (status.lease && status.redis_reachable) || !status.redis_configured;
 	bool may = !weakness_find(&found, WEAKNESS_RIGHTS_MISSING);
 	may &= !weakness_find(&found, WEAKNESS_WRITES_REFUSED);
+	may &= !weakness_find(&found, WEAKNESS_SESSIONS_REFUSED);
 	json_put_string(&w, status.database_reachable && may && as_configured ? "ok" : "degraded");
 	json_member_bool(&w, "database_reachable", status.database_reachable);
 	if (status.redis_configured) {

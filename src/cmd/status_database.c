@@ -148,8 +148,9 @@ static enum lu_error look_at_holds(struct status *status, struct pg *pg)
 		             (long long)d->holds_due,
 		             text_plural(d->holds_due, "hold is over and has", "holds are over and have"),
 		             (double)d->oldest_due_ms / 1e3,
-		             d->instances ? "see reservation_expire_failures in the log and in /metrics"
-		                          : "only a running service ends them");
+		             d->instances
+		                 ? "see warnings at /readyz of its instances, and reservation_expire_failures_total in /metrics"
+		                 : "only a running service ends them");
 	return LU_OK;
 }
 

@@ -15,10 +15,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "store/session.h"
 
 #define TICK_MS 250
 #define LOOK_EVERY_MS 10000
 #define REDIS_AWAY_EVERY_MS 1000
+#define REFUSED_EVERY_MS 1000 /* no session at PostgreSQL, who is there */
 #define DATABASE_MS 2000
 #define REDIS_MS 1000
 
@@ -42,7 +44,7 @@ struct lookout {
 	struct found founds[3], *spare; /* a look is made in the spare one and then changes places */
 	struct pg *pg;
 	struct redis *connection;
-	bool redis_told_away, database_told_away;
+	bool redis_told_away, database_told_away, sessions_told;
 	char rights_told[700]; /* the sentence on rights that are missing, as it was told last; "": none are */
 	int64_t look_database_ns, look_redis_ns, look_redis_away_ns; /* when next */
 };
@@ -132,8 +134,10 @@ static void look_at_database(struct lookout *l)
 {
 	int64_t deadline_ns = deadline_in_ms(DATABASE_MS);
 	l->look_database_ns = deadline_in_ms(LOOK_EVERY_MS);
-	if (pg_connect(l->pg, deadline_ns))
+	if (pg_connect(l->pg, deadline_ns)) {
+		l->look_database_ns = deadline_in_ms(REFUSED_EVERY_MS);
 		return;
+	}
 	struct weaknesses *list = look_begin(l);
 	if (weakness_look_database(list, l->pg, deadline_ns))
 		return;
@@ -157,6 +161,20 @@ static void tell_of_database(struct lookout *l)
 		log_event(LOG_INFO, "database_back");
 }
 
+/* While PostgreSQL is away that is told, with the reason. */
+static void tell_of_sessions(struct lookout *l)
+{
+	char parts[SESSION_PARTS_BYTES], why[SESSION_WHY_BYTES];
+	bool refused = session_refusals(parts, why);
+	if (l->database_told_away || refused == l->sessions_told)
+		return;
+	l->sessions_told = refused;
+	if (refused)
+		log_event(LOG_WARN, "sessions_refused parts=%s error=%s", log_quote(text_of(parts)), log_quote(text_of(why)));
+	else
+		log_event(LOG_INFO, "sessions_back");
+}
+
 /* False: the end. */
 static bool tick(struct lookout *l)
 {
@@ -174,6 +192,7 @@ static void *lookout_main(void *context)
 	struct lookout *l = context;
 	while (tick(l)) {
 		tell_of_database(l);
+		tell_of_sessions(l);
 		int64_t now_ns = clock_boottime_ns();
 		bool doubted = l->connection && !epoch_redis_reachable(l->epoch) && now_ns >= l->look_redis_away_ns;
 		if (doubted || now_ns >= l->look_redis_ns)
@@ -243,4 +262,11 @@ void lookout_found(struct lookout *l, struct weaknesses *list)
 	copy(list, &l->database->list);
 	copy(list, &l->redis->list);
 	pthread_mutex_unlock(&l->mutex);
+	char parts[SESSION_PARTS_BYTES], why[SESSION_WHY_BYTES];
+	if (session_refusals(parts, why))
+		weakness_add(
+			list, WEAKNESS_SESSIONS_REFUSED, "P5 P6",
+			"PostgreSQL gives no session to %s: %s. What needs one is answered 503, or waits, as holds that are"
+			" over do. An instance takes one for each writer and loader, and eight more",
+			parts, why);
 }

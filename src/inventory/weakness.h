@@ -15,6 +15,7 @@
 #define WEAKNESS_MAX 48 /* further ones are not kept: nobody reads that far */
 
 #define WEAKNESS_RIGHTS_MISSING "rights_missing"
+#define WEAKNESS_SESSIONS_REFUSED "sessions_refused"
 #define WEAKNESS_WRITES_REFUSED "writes_refused" /* told by the writers: to look does not show it */
 
 struct weakness {

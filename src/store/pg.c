@@ -130,6 +130,7 @@ struct pg *pg_new(const struct pg_options *options)
 	pg->url = copied(options->url);
 	pg->role = copied(options->role);
 	pg->application_name = copied(options->application_name);
+	pg->session.part = pg->application_name ? pg->application_name : "";
 	pg->lock_timeout_ms = options->lock_timeout_ms;
 	pg->statement_timeout_ms = options->statement_timeout_ms;
 	pg->idle_in_transaction_timeout_ms = options->idle_in_transaction_timeout_ms;
@@ -142,6 +143,7 @@ void pg_free(struct pg *pg)
 	if (!pg)
 		return;
 	pg_close(pg);
+	session_settled(&pg->session);
 	free(pg->prepared);
 	free(pg->items);
 	free(pg->url);

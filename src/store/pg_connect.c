@@ -263,10 +263,17 @@ static enum lu_error connect_any(struct pg *pg, int64_t deadline_ns)
 	if (!hosts_read(pg->url, &hosts, why))
 		return pg_fail(pg, PG_CONNECTION, "", why);
 	enum lu_error error = LU_OK;
+	struct pg_error told = {0};
 	for (size_t n = 0; n < hosts.count; n++) {
 		error = connect_host(pg, &hosts, n, share_of(deadline_ns, n, hosts.count));
 		if (!error)
 			break;
+		if (!told.sqlstate[0])
+			told = pg->error;
+	}
+	if (error && told.sqlstate[0]) {
+		pg->error = told; /* what a server said: behind it may stand a host that is away, or a standby */
+		error = pg_error_meaning(told.class);
 	}
 	PQconninfoFree(hosts.options);
 	return error;
@@ -284,6 +291,15 @@ bool pg_url_check(const char *url, char ret_why[PG_URL_WHY_BYTES])
 bool pg_refused(const struct pg *pg)
 {
 	return pg->refused;
+}
+
+/* A server that starts or stops (57P0x) has sessions for everybody in a moment. */
+static void note_session(struct pg *pg, enum lu_error error)
+{
+	if (!error)
+		session_settled(&pg->session);
+	else if (pg->error.sqlstate[0] && strncmp(pg->error.sqlstate, "57", 2) != 0)
+		session_refused(&pg->session, pg->error.message);
 }
 
 /* Time ran out: that alone says less than what the attempt before was told. */
@@ -316,6 +332,7 @@ enum lu_error pg_connect(struct pg *pg, int64_t deadline_ns)
 	memset(&pg->connect_error, 0, sizeof pg->connect_error);
 	pg->refused = false; /* there may be no host to ask */
 	enum lu_error error = connect_any(pg, deadline_ns);
+	note_session(pg, error);
 	remember(pg, error);
 	if (error && pg->error.class != PG_DEADLINE) {
 		pg->error.class = PG_CONNECTION; /* a wrong password or a missing role too: there is no session */

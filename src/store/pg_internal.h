@@ -3,6 +3,7 @@
 #define STORE_PG_INTERNAL_H
 
 #include "store/pg.h"
+#include "store/session.h"
 
 /* A statement as it was written, or as it is for one row (pg_params_init_rows): two for the server. */
 struct pg_prepared {
@@ -24,6 +25,7 @@ struct pg {
 	struct pg_error connect_error; /* why the last attempt failed; repeated until the next is due */
 	char told[160];                /* why the last one failed that did not just run out of time; "" once connected */
 	bool refused;                  /* pg_refused() */
+	struct session session;        /* whether it is refused one; unlike `refused`, also for want of connections */
 	struct pg_error error;
 	bool warned; /* a WARNING arrived since it was last cleared */
 

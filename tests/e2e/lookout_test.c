@@ -3,7 +3,7 @@
  * Bugs it guards against: a dead Redis that an idle instance goes on calling reachable, since no call of its own
  * has failed; warnings that are those of the start for ever; an outage that leaves no line in the log, or
  * thousands; a reason (WRONGPASS) that nobody is told; a role that has lost a right, while all is called well
- * and each write is a 500.
+ * and each write is a 500; holds that do not end, and sales that are refused, for want of a session that nobody speaks of.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,10 +36,10 @@ static int servers_end(void **state)
 	return 0;
 }
 
-static void serve_start(void)
+static void serve_start_with(const char *const *variables)
 {
 	char line[200] = "";
-	serve = command_start((const char *[]){"serve", "--listen", "127.0.0.1:0", NULL}, shop.variables);
+	serve = command_start((const char *[]){"serve", "--listen", "127.0.0.1:0", NULL}, variables);
 	for (int i = 0; i < 20000 && !strchr(line, '\n'); i++) {
 		ssize_t size = pread(serve.out_fd, line, sizeof line - 1, 0);
 		line[size > 0 ? size : 0] = 0;
@@ -47,6 +47,11 @@ static void serve_start(void)
 	}
 	assert_int_equal(sscanf(line, "ready %63s", instance.url), 1);
 	assert_int_equal(sscanf(instance.url, "http://127.0.0.1:%d", &instance.port), 1);
+}
+
+static void serve_start(void)
+{
+	serve_start_with(shop.variables);
 }
 
 /* Until this member is so and a warning with this word is there, or is not. */
@@ -63,6 +68,19 @@ static void wait_ready(const char *member, bool value, const char *warning, bool
 		usleep(done ? 0 : 10000);
 	}
 	assert_true(done);
+}
+
+static void wait_line(const char *text)
+{
+	for (int i = 0; i < 6000; i++) {
+		char log[20000];
+		ssize_t size = pread(serve.err_fd, log, sizeof log - 1, 0);
+		log[size > 0 ? size : 0] = 0;
+		if (strstr(log, text))
+			return;
+		usleep(10000);
+	}
+	fail_msg("no line with %s", text);
 }
 
 /* A lease, renewed meanwhile, says nothing about Redis. */
@@ -100,14 +118,7 @@ static void what_goes_and_comes_back_is_told_once_though_nobody_asks(void **stat
 	wait_ready("redis_reachable", true, "has lost", false);
 	pg_server_stop(&quiet_pg, PG_SERVER_FAST);
 	wait_ready("database_reachable", false, "has lost", false);
-	for (int i = 0; i < 6000 && lseek(serve.err_fd, 0, SEEK_END) > 0; i++) {
-		char log[20000];
-		ssize_t size = pread(serve.err_fd, log, sizeof log - 1, 0);
-		log[size > 0 ? size : 0] = 0;
-		if (strstr(log, "warn database_unreachable error="))
-			break;
-		usleep(10000);
-	}
+	wait_line("warn database_unreachable error=");
 	pg_server_restart(&quiet_pg, PG_SERVER_FAST);
 	wait_ready("database_reachable", true, "has lost", false);
 	wait_ready("lease", true, "has lost", false);
@@ -217,6 +228,48 @@ static void a_server_without_room_is_named_and_writes_are_503(void **state)
 	command_done(&serve);
 }
 
+/* Who has a session keeps it and finds all well; who comes to need one has none. */
+static void a_part_that_gets_no_session_is_named(void **state)
+{
+	static const char none[] = "PostgreSQL gives no session to ", reason[] = "too many connections for role ";
+	char key[80], code[40], url[200];
+	const char *variables[] = {url, shop.variables[1], NULL};
+	quiet_sku(&shop, "NARROW", 3);
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "stall", "--channel", "pos",
+	                                                   NULL},
+	                                  shop.variables);
+	assert_int_equal(sscanf(made.out, "%79s", key), 1);
+	command_done(&made);
+	quiet_sql(&shop, "CREATE ROLE narrow LOGIN; GRANT lastunit_service TO narrow");
+	snprintf(url, sizeof url, "LASTUNIT_DATABASE_URL=host=%s port=5432 user=narrow dbname=%s", quiet_pg.directory,
+	         strstr(shop.url, "dbname=") + strlen("dbname="));
+	serve_start_with(variables);
+	wait_ready("lease", true, none, false);
+	quiet_sql(&shop, "ALTER ROLE narrow CONNECTION LIMIT 1");
+	assert_int_equal(sell(key, "NARROW", code), 503);
+	assert_string_equal(code, "database_unavailable");
+	wait_ready("database_reachable", true, "writer", true);
+	wait_ready("lease", true, reason, true);
+	expect_status("degraded");
+	/* Of its own accord, too. */
+	quiet_sql(
+		&shop,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'narrow' AND application_name LIKE '% reaper'");
+	wait_ready("database_reachable", true, "reaper", true);
+	quiet_sql(&shop, "ALTER ROLE narrow CONNECTION LIMIT -1");
+	assert_int_equal(sell(key, "NARROW", code), 201);
+	wait_ready("database_reachable", true, none, false);
+	expect_status("ok");
+	wait_line("info sessions_back");
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	if (lines_with("warn sessions_refused parts=") != 1 || lines_with(reason) != 1 ||
+	    lines_with("info sessions_back") != 1 || lines_with("database_unreachable"))
+		fail_msg("%s", serve.err);
+	command_done(&serve);
+}
+
 /* It ends by itself, as its address is looked at last. */
 static void why_redis_refuses_is_in_the_log(void **state)
 {
@@ -237,6 +290,7 @@ int main(void)
 		cmocka_unit_test(what_goes_and_comes_back_is_told_once_though_nobody_asks),
 		cmocka_unit_test(a_right_that_is_lost_is_named_and_what_needs_it_is_503),
 		cmocka_unit_test(a_server_without_room_is_named_and_writes_are_503),
+		cmocka_unit_test(a_part_that_gets_no_session_is_named),
 		cmocka_unit_test(why_redis_refuses_is_in_the_log),
 	};
 	return cmocka_run_group_tests(tests, servers_start, servers_end);

@@ -9,6 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "store/session.h"
+
 /* Waits until the backend is gone, so that what follows meets a dead session and not a dying one. */
 static void kill_backend(int pid)
 {
@@ -184,7 +187,29 @@ static void only_what_waiting_does_not_mend_is_a_refusal(void **state)
 	struct pg *pg = pg_new(&(struct pg_options){.url = to});
 	assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
 	assert_false(pg_refused(pg));
+	/* Yet it is what the server said that is told, not that a host behind it is away. */
+	assert_string_equal(pg_error(pg)->sqlstate, "3D000");
+	assert_non_null(strstr(pg_error(pg)->message, "no_such_database"));
 	pg_free(pg);
+}
+
+static void who_is_refused_a_session_for_long_is_named_until_it_is_had(void **state)
+{
+	char to[300], parts[SESSION_PARTS_BYTES], why[SESSION_WHY_BYTES];
+	snprintf(to, sizeof to, "%s user=nobody_known", url);
+	struct pg *pg = pg_new(&(struct pg_options){.url = to, .application_name = "lastunit tester"});
+	int64_t since_ns = clock_boottime_ns();
+	do {
+		assert_int_equal(pg_connect(pg, SOON), LU_DATABASE_UNAVAILABLE);
+		if (session_refusals(parts, why))
+			break;
+		poll(NULL, 0, 10);
+	} while (clock_boottime_ns() - since_ns < 20 * NS_PER_S);
+	assert_true(clock_boottime_ns() - since_ns >= SESSION_REFUSED_MS * NS_PER_MS);
+	assert_string_equal(parts, "tester");
+	assert_non_null(strstr(why, "nobody_known"));
+	pg_free(pg); /* no longer wanted */
+	assert_false(session_refusals(parts, why));
 }
 
 /* Between two attempts a host that refused becomes one that says nothing. */
@@ -433,6 +458,7 @@ static const struct CMUnitTest tests[] = {
 	STORE_TEST(a_session_has_the_settings_the_promises_need),
 	STORE_TEST(what_cannot_be_connected_says_why),
 	STORE_TEST(only_what_waiting_does_not_mend_is_a_refusal),
+	STORE_TEST(who_is_refused_a_session_for_long_is_named_until_it_is_had),
 	STORE_TEST(a_deadline_carries_what_was_told_before),
 	STORE_TEST(a_host_that_does_not_answer_leaves_time_for_the_next),
 	STORE_TEST(a_pooler_between_is_refused),
