@@ -3,9 +3,11 @@
  * Happy path: take the lead (an advisory lock of the session); once a second, reload the list; while the feed moves, read
  * a page for each webhook that is through with its last; send, wait for what ends, write how far each has come.
  * Failure modes: another instance leads: try again every LEAD_MS. PostgreSQL away: the lead is gone with the session, and
- * everything in memory with it; whoever leads next begins at the rows. A leader that stands still (SIGSTOP, a machine that
- * is cut off): PostgreSQL ends its session after SILENCE_MS, and when it goes on its first question finds that out before
- * anything is sent. A lead lost unnoticed moves nothing: the rows are moved only from where we believe them, and reloaded.
+ * everything in memory with it; whoever leads next begins at the rows. PostgreSQL refuses a statement, as it does those of
+ * an older release once the schema is a newer one: the same, and a line in the log. A leader that stands still (SIGSTOP, a
+ * machine that is cut off): PostgreSQL ends its session after SILENCE_MS, and when it goes on its first question finds that
+ * out before anything is sent. A lead lost unnoticed moves nothing: the rows are moved only from where we believe them, and
+ * reloaded.
  */
 #include "channels/webhook.h"
 
@@ -28,6 +30,7 @@
 #define LOOK_MS 200     /* how often the feed is asked whether it has moved */
 #define WRITE_MS 1000   /* within a page, so that little is sent twice after a crash */
 #define ASK_MS 5000
+#define TOLD_EVERY_MS 10000
 #define REFUSALS_MAX 5
 #define DELAY_MS_MAX (15 * 60 * 1000)
 #define RETRY_AFTER_S_MAX (24 * 60 * 60)
@@ -43,6 +46,7 @@ struct webhooks {
 	struct arena list, list_before;      /* the rows of the last reload, and of the one before */
 	int64_t lead_ns, reload_ns, look_ns; /* when to do each again */
 	int64_t feed_xid;                    /* where the feed stood when it was last asked */
+	int64_t tell_ns;                     /* when a failure may be told again */
 };
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -52,6 +56,16 @@ static void drop_target(struct webhooks *w, struct target *target)
 	sender_cut(&w->sender, target);
 	LIST_REMOVE(target, all);
 	target_free(target);
+}
+
+/* That PostgreSQL is away, or gives no session, others tell. */
+static void tell_failure(struct webhooks *w)
+{
+	const struct pg_error *e = pg_error(w->pg);
+	if (e->class == PG_CONNECTION || e->class == PG_DEADLINE || clock_boottime_ns() < w->tell_ns)
+		return;
+	w->tell_ns = deadline_in_ms(TOLD_EVERY_MS);
+	log_event(LOG_ERROR, "webhooks_failed sqlstate=%s message=%s", e->sqlstate, log_quote(text_of(e->message)));
 }
 
 static void lose_lead(struct webhooks *w)
@@ -290,8 +304,10 @@ static void *webhooks_main(void *context)
 	bool sent = false;
 	while (!atomic_load_explicit(&w->stopping, memory_order_relaxed)) {
 		int64_t taken = metric_get(METRIC_WEBHOOK_MESSAGES);
-		if (turn(w) || transfer(w))
+		if (turn(w) || transfer(w)) {
+			tell_failure(w);
 			lose_lead(w);
+		}
 		/* Who has just taken a message may have the next one at once. */
 		sent = metric_get(METRIC_WEBHOOK_MESSAGES) != taken;
 		curl_multi_poll(w->sender.multi, NULL, 0, sent ? 0 : LOOK_MS, NULL);

@@ -270,6 +270,20 @@ static void a_part_that_gets_no_session_is_named(void **state)
 	command_done(&serve);
 }
 
+/* As to an instance of an older release, once the schema is that of a newer one. */
+static void webhooks_whose_statements_are_refused_are_in_the_log(void **state)
+{
+	serve_start();
+	wait_ready("lease", true, "has lost", false);
+	quiet_sql(&shop, "ALTER TABLE lastunit.webhook RENAME COLUMN url TO address");
+	wait_line("error webhooks_failed sqlstate=42703 message=\"column w.url does not exist\"");
+	quiet_sql(&shop, "ALTER TABLE lastunit.webhook RENAME COLUMN address TO url");
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	command_done(&serve);
+}
+
 /* It ends by itself, as its address is looked at last. */
 static void why_redis_refuses_is_in_the_log(void **state)
 {
@@ -291,6 +305,7 @@ int main(void)
 		cmocka_unit_test(a_right_that_is_lost_is_named_and_what_needs_it_is_503),
 		cmocka_unit_test(a_server_without_room_is_named_and_writes_are_503),
 		cmocka_unit_test(a_part_that_gets_no_session_is_named),
+		cmocka_unit_test(webhooks_whose_statements_are_refused_are_in_the_log),
 		cmocka_unit_test(why_redis_refuses_is_in_the_log),
 	};
 	return cmocka_run_group_tests(tests, servers_start, servers_end);
