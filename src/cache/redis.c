@@ -308,7 +308,7 @@ enum lu_error redis_receive(struct redis *redis, int64_t deadline_ns, redisReply
 		return error;
 	}
 	if (reply->type == REDIS_REPLY_ERROR)
-		return failed(redis, "Redis answered: %.200s", reply->str);
+		return failed(redis, REDIS_ANSWERED "%.200s", reply->str);
 	*ret_reply = reply;
 	reply = NULL;
 	return LU_OK;

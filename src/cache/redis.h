@@ -41,6 +41,7 @@ enum lu_error redis_connect(struct redis *redis, int64_t deadline_ns) LU_MUST_CH
 bool redis_connected(const struct redis *redis);
 void redis_close(struct redis *redis);
 const char *redis_error(const struct redis *redis);
+#define REDIS_ANSWERED "Redis answered: " /* so it begins where Redis is there and says no */
 
 /* Sends one command now (all bytes are written before it returns); its reply is taken by redis_receive() later, in
  * order. So a caller can talk to PostgreSQL meanwhile. With nothing outstanding it connects by itself if it must. On

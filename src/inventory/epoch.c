@@ -121,6 +121,16 @@ void epoch_redis_seen(struct epoch *e, bool reachable)
 	pthread_mutex_unlock(&e->mutex);
 }
 
+bool epoch_redis_refuses(struct epoch *e, char ret_error[200])
+{
+	pthread_mutex_lock(&e->mutex);
+	bool refuses = e->state == EPOCH_CLOSED && e->redis_refusal[0];
+	if (refuses)
+		memcpy(ret_error, e->redis_refusal, sizeof e->redis_refusal);
+	pthread_mutex_unlock(&e->mutex);
+	return refuses;
+}
+
 void epoch_last_namespace(struct epoch *e, char ret_namespace[CELL_NAMESPACE_BYTES + 1])
 {
 	pthread_mutex_lock(&e->mutex);

@@ -38,6 +38,8 @@ bool epoch_redis_reachable(struct epoch *epoch);
 /* Redis was looked at. While the epoch is closed a yes counts for nothing: the keeper's probe, which
  * asks for more, says. */
 void epoch_redis_seen(struct epoch *epoch, bool reachable);
+/* Redis answers, and refuses what the cache needs (a right, memory), so that no epoch is opened: with its words. */
+bool epoch_redis_refuses(struct epoch *epoch, char ret_error[200]);
 /* The namespace last seen, whether or not there is a lease: for reads that allow stale. */
 void epoch_last_namespace(struct epoch *epoch, char ret_namespace[CELL_NAMESPACE_BYTES + 1]);
 

@@ -32,12 +32,13 @@ struct epoch {
 	bool genuine;                             /* as last seen */
 	int64_t relayed_ns;                       /* when the relay had dealt with all that was changed in SQL */
 	int64_t lease_until_ns;
-	int64_t row_lease_ns;                          /* L of the epoch last seen */
-	int64_t database_until_ns;                     /* PostgreSQL counts as reachable until then */
-	bool redis_reachable;                          /* as last known: a report says no, a probe and the lookout either */
-	char database_error[256];                      /* why the last reading failed; "" it did not */
-	char report[CELL_NAMESPACE_BYTES + 1];         /* to be closed; "" none */
-	int64_t report_ns;                             /* when it was reported */
+	int64_t row_lease_ns;                  /* L of the epoch last seen */
+	int64_t database_until_ns;             /* PostgreSQL counts as reachable until then */
+	char redis_refusal[200];               /* what the last probe was told by a Redis that answers; "": nothing */
+	bool redis_reachable;                  /* as last known: a report says no, a probe and the lookout either */
+	char database_error[256];              /* why the last reading failed; "" it did not */
+	char report[CELL_NAMESPACE_BYTES + 1]; /* to be closed; "" none */
+	int64_t report_ns;                     /* when it was reported */
 	char past[PAST_MAX][CELL_NAMESPACE_BYTES + 1]; /* closed or replaced */
 	unsigned past_next;
 	char swept[CELL_NAMESPACE_BYTES + 1]; /* to be unlinked; "" none */

@@ -10,6 +10,9 @@
  */
 #include "inventory/epoch_internal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/check.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -85,10 +88,13 @@ static void candidate_restart(struct epoch *e)
 	e->well_since_ns = 0;
 }
 
-static void set_redis_reachable(struct epoch *e, bool reachable)
+static void note_probe(struct epoch *e, bool well)
 {
+	const char *error = redis_error(e->redis);
+	bool refused = !well && strncmp(error, REDIS_ANSWERED, strlen(REDIS_ANSWERED)) == 0;
 	pthread_mutex_lock(&e->mutex);
-	e->redis_reachable = reachable;
+	e->redis_reachable = well;
+	snprintf(e->redis_refusal, sizeof e->redis_refusal, "%s", refused ? error + strlen(REDIS_ANSWERED) : "");
 	pthread_mutex_unlock(&e->mutex);
 }
 
@@ -131,7 +137,7 @@ static void open_if_well(struct epoch *e, const struct view *view)
 		return;
 	e->next_probe_ns = now + PROBE_MS * NS_PER_MS;
 	bool well = probe(e);
-	set_redis_reachable(e, well);
+	note_probe(e, well);
 	if (!well) {
 		candidate_restart(e);
 		redis_close(e->redis);

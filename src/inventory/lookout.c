@@ -44,7 +44,7 @@ struct lookout {
 	struct found founds[3], *spare; /* a look is made in the spare one and then changes places */
 	struct pg *pg;
 	struct redis *connection;
-	bool redis_told_away, database_told_away, sessions_told;
+	bool redis_told_away, database_told_away, sessions_told, refusal_told;
 	char rights_told[700]; /* the sentence on rights that are missing, as it was told last; "": none are */
 	int64_t look_database_ns, look_redis_ns, look_redis_away_ns; /* when next */
 };
@@ -161,6 +161,20 @@ static void tell_of_database(struct lookout *l)
 		log_event(LOG_INFO, "database_back");
 }
 
+/* It answers INFO, so it is not away, and yet no epoch is opened on it. */
+static void tell_of_refusal(struct lookout *l)
+{
+	char error[200];
+	bool refuses = epoch_redis_refuses(l->epoch, error);
+	if (l->redis_told_away || refuses == l->refusal_told)
+		return;
+	l->refusal_told = refuses;
+	if (refuses)
+		log_event(LOG_WARN, "redis_refuses error=%s", log_quote(text_of(error)));
+	else
+		log_event(LOG_INFO, "redis_refuses_no_more");
+}
+
 /* While PostgreSQL is away that is told, with the reason. */
 static void tell_of_sessions(struct lookout *l)
 {
@@ -193,6 +207,7 @@ static void *lookout_main(void *context)
 	while (tick(l)) {
 		tell_of_database(l);
 		tell_of_sessions(l);
+		tell_of_refusal(l);
 		int64_t now_ns = clock_boottime_ns();
 		bool doubted = l->connection && !epoch_redis_reachable(l->epoch) && now_ns >= l->look_redis_away_ns;
 		if (doubted || now_ns >= l->look_redis_ns)
@@ -262,7 +277,10 @@ void lookout_found(struct lookout *l, struct weaknesses *list)
 	copy(list, &l->database->list);
 	copy(list, &l->redis->list);
 	pthread_mutex_unlock(&l->mutex);
-	char parts[SESSION_PARTS_BYTES], why[SESSION_WHY_BYTES];
+	char parts[SESSION_PARTS_BYTES], why[SESSION_WHY_BYTES], error[200];
+	if (l->epoch && epoch_redis_refuses(l->epoch, error))
+		weakness_add(list, "redis_refuses", "",
+		             "Redis refuses what the cache needs: %s. Reads come from PostgreSQL until it does not", error);
 	if (session_refusals(parts, why))
 		weakness_add(
 			list, WEAKNESS_SESSIONS_REFUSED, "P5 P6",

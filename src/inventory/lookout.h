@@ -3,7 +3,8 @@
  * One thread with connections of its own, which may wait: nobody waits for it, and the read lease least of all. Every
  * 10 s it looks for what weakens a promise (weakness.h); at Redis every second while that is not reachable. When one of the
  * two goes and when it comes back is one line in the log each, with the reason; so are the rights that the service's
- * role loses, by name, and that it has them again; and the parts of this instance that PostgreSQL gives no session.
+ * role loses, by name, and that it has them again; the parts of this instance that PostgreSQL gives no session; and what
+ * a Redis that answers refuses to do.
  * Thread: lookout_found from any, the rest from the one that starts and stops the inventory.
  */
 #ifndef INVENTORY_LOOKOUT_H

@@ -13,6 +13,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -270,6 +271,33 @@ static void a_part_that_gets_no_session_is_named(void **state)
 	command_done(&serve);
 }
 
+/* It answers, so it is not away; and who looks for the cause of slow reads finds it. */
+static void what_redis_refuses_is_told_in_its_words(void **state)
+{
+	char key[80], code[40];
+	quiet_sku(&shop, "NOPERM", 3);
+	struct command made = command_run((const char *[]){"key", "create", "--principal", "booth", "--channel", "pos",
+	                                                   NULL},
+	                                  shop.variables);
+	assert_int_equal(sscanf(made.out, "%79s", key), 1);
+	command_done(&made);
+	serve_start();
+	wait_ready("lease", true, "Redis refuses", false);
+	free(redis_server_command(&quiet_redis, "ACL SETUSER default -set"));
+	assert_int_equal(sell(key, "NOPERM", code), 201);
+	wait_ready("lease", false, "Redis refuses what the cache needs: NOPERM", true);
+	free(redis_server_command(&quiet_redis, "ACL SETUSER default +@all"));
+	wait_ready("lease", true, "Redis refuses", false);
+	wait_line("info redis_refuses_no_more");
+	kill(serve.pid, SIGTERM);
+	command_wait(&serve);
+	assert_int_equal(serve.exit_code, 0);
+	if (lines_with("warn redis_refuses error=\"") != 1 || !strstr(serve.err, "NOPERM") ||
+	    lines_with("redis_unreachable"))
+		fail_msg("%s", serve.err);
+	command_done(&serve);
+}
+
 /* As to an instance of an older release, once the schema is that of a newer one. */
 static void webhooks_whose_statements_are_refused_are_in_the_log(void **state)
 {
@@ -305,6 +333,7 @@ int main(void)
 		cmocka_unit_test(a_right_that_is_lost_is_named_and_what_needs_it_is_503),
 		cmocka_unit_test(a_server_without_room_is_named_and_writes_are_503),
 		cmocka_unit_test(a_part_that_gets_no_session_is_named),
+		cmocka_unit_test(what_redis_refuses_is_told_in_its_words),
 		cmocka_unit_test(webhooks_whose_statements_are_refused_are_in_the_log),
 		cmocka_unit_test(why_redis_refuses_is_in_the_log),
 	};
