@@ -96,11 +96,23 @@ static inline void stock(const char *sku, int on_hand, const char *english, cons
 	            shop_text("{\"on_hand\":%d,\"titles\":{\"en\":\"%s\",\"ru\":\"%s\"}}", on_hand, english, russian), 201);
 }
 
-static inline void expect_nothing_but(const char *alert)
+/* The message stays as it is. In front of everything until a tap, or gone by itself. */
+static inline void expect_answer(const char *words, bool in_front)
 {
 	assert_string_equal(reply("method"), "answerCallbackQuery");
 	assert_string_equal(reply("callback_query_id"), "q1");
-	expect_text(alert);
+	expect_text(words);
+	assert_int_equal(json_is_true(answer_at(&shop_answer, "show_alert")), in_front);
+}
+
+static inline void expect_alert(const char *words)
+{
+	expect_answer(words, true);
+}
+
+static inline void expect_notice(const char *words)
+{
+	expect_answer(words, false);
 }
 
 #define TELEGRAM_MAIN(tests)                                         \

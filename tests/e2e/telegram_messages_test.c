@@ -17,6 +17,23 @@ static void a_message_that_cannot_be_edited_is_answered_by_another(void **state)
 	expect_text("Jasper trivet: sold out.");
 }
 
+/* Sent by way of another bot's line, a button is on a message that is not ours to edit. */
+static void a_press_on_no_message_is_answered_to_who_pressed(void **state)
+{
+	char check[65];
+	stock("TG-INLINE", 0, "Jade skimmer", "Нефритовая шумовка");
+	type(7, "en", "jade skimmer");
+	button(0, 0, check);
+	update(
+		shop_text("{\"update_id\":1,\"callback_query\":{\"id\":\"q1\",\"from\":{\"id\":4711,\"language_code\":\"en\"},"
+	              "\"inline_message_id\":\"i\",\"data\":\"%s\"}}",
+	              check),
+		200);
+	assert_string_equal(reply("method"), "sendMessage");
+	assert_int_equal(answer_int(&shop_answer, "chat_id"), 4711);
+	expect_text("Jade skimmer: sold out.");
+}
+
 /* At most 4096 UTF-16 code units, and a button that can be read. */
 static void long_titles_are_told_short(void **state)
 {
@@ -46,7 +63,7 @@ static void a_look_that_finds_nothing_new_says_so(void **state)
 	snprintf(message, sizeof message, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"%s\",\"reply_markup\":%s",
 	         reply("text"), keyboard);
 	press_on(7, message, check);
-	expect_nothing_but("Nothing has changed.");
+	expect_notice("Nothing has changed.");
 	snprintf(message, sizeof message, "\"chat\":{\"id\":7},\"date\":1,\"text\":\"It was there.\",\"reply_markup\":%s",
 	         keyboard);
 	press_on(7, message, check);
@@ -76,14 +93,14 @@ static void a_look_at_what_is_still_left_leaves_the_message_alone(void **state)
 	button(0, 0, hold);
 	button(0, 1, check);
 	press_on(7, message, check);
-	expect_nothing_but("Nothing has changed.");
+	expect_notice("Nothing has changed.");
 	assert_int_equal(service_adjust(&shop, "TG-STILL", -1), 201);
 	press_on(7, message, check);
 	assert_string_equal(reply("method"), "editMessageText");
 	expect_text("2 pieces available");
 	take_shown(message);
 	press_on(7, message, check);
-	expect_nothing_but("Nothing has changed.");
+	expect_notice("Nothing has changed.");
 	/* One that is not ours is no good. */
 	char *offer = strstr(message, "\"h") + 2;
 	offer[0] = offer[0] == 'A' ? 'B' : 'A';
@@ -254,6 +271,7 @@ static void what_was_told_before_a_flush_is_believed_no_more(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(a_message_that_cannot_be_edited_is_answered_by_another),
+	cmocka_unit_test(a_press_on_no_message_is_answered_to_who_pressed),
 	cmocka_unit_test(long_titles_are_told_short),
 	cmocka_unit_test(a_look_that_finds_nothing_new_says_so),
 	cmocka_unit_test_teardown(a_look_at_what_is_still_left_leaves_the_message_alone, shop_audit),

@@ -124,6 +124,16 @@ static void a_caller_asks_holds_and_buys(void **state)
 	shop_expect_row("VOICE-<1>", 0, 0);
 }
 
+/* "X, E, N, O, N, dash": nobody wants to hear that. */
+static void a_product_without_a_title_is_not_called_by_its_code(void **state)
+{
+	service_create_sku(&shop, "XENON-7", 2);
+	dial("en");
+	say("+15550013", "XENON-7", "XENON-7");
+	expect_said("The product: 2 pieces available.");
+	assert_null(strcasestr(shop_answer.body, "xenon"));
+}
+
 static void a_turn_sent_again_does_the_same_again(void **state)
 {
 	char turn[600], first[4000];
@@ -559,8 +569,9 @@ static void a_certificate_comes_from_amazon_only(void **state)
 		assert_false(alexa_url_read(text_of(bad[i]), url));
 }
 
-/* A self-made authority and its leaf, in PEM. */
-static X509 *certificate(EVP_PKEY *key, const char *name, X509 *issuer, EVP_PKEY *issuer_key, time_t until)
+/* Of an authority, or of who is none. No issuer: its own. */
+static X509 *certificate(EVP_PKEY *key, const char *name, bool authority, X509 *issuer, EVP_PKEY *issuer_key,
+                         time_t until)
 {
 	X509 *x = X509_new();
 	X509_set_version(x, 2);
@@ -570,7 +581,7 @@ static X509 *certificate(EVP_PKEY *key, const char *name, X509 *issuer, EVP_PKEY
 	X509_set_pubkey(x, key);
 	X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1, 0);
 	X509_set_issuer_name(x, X509_get_subject_name(issuer ? issuer : x));
-	if (!issuer) {
+	if (authority) {
 		X509_EXTENSION *ca = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints, "critical,CA:TRUE");
 		X509_add_ext(x, ca, -1);
 		X509_EXTENSION_free(ca);
@@ -590,9 +601,9 @@ static struct text pem_of(X509 *x, BIO *bio)
 static void a_signature_is_amazons_or_refused(void **state)
 {
 	EVP_PKEY *root_key = EVP_RSA_gen(2048), *key = EVP_RSA_gen(2048), *found = NULL;
-	X509 *root = certificate(root_key, "a root", NULL, root_key, 4000000000);
-	X509 *good = certificate(key, "echo-api.amazon.com", root, root_key, 2000000000);
-	X509 *other = certificate(key, "evil.example", root, root_key, 2000000000);
+	X509 *root = certificate(root_key, "a root", true, NULL, root_key, 4000000000);
+	X509 *good = certificate(key, "echo-api.amazon.com", false, root, root_key, 2000000000);
+	X509 *other = certificate(key, "evil.example", false, root, root_key, 2000000000);
 	X509_STORE *roots = X509_STORE_new(), *none = X509_STORE_new();
 	X509_STORE_add_cert(roots, root);
 	BIO *good_bio = BIO_new(BIO_s_mem()), *other_bio = BIO_new(BIO_s_mem());
@@ -630,10 +641,36 @@ static void a_signature_is_amazons_or_refused(void **state)
 	BIO_free(other_bio);
 }
 
+/* Amazon's leads over two of them. */
+static void a_chain_leads_to_its_root_over_what_stands_between(void **state)
+{
+	EVP_PKEY *root_key = EVP_RSA_gen(2048), *middle_key = EVP_RSA_gen(2048), *key = EVP_RSA_gen(2048), *found = NULL;
+	X509 *root = certificate(root_key, "a root", true, NULL, root_key, 4000000000);
+	X509 *middle = certificate(middle_key, "between", true, root, root_key, 2000000000);
+	X509 *leaf = certificate(key, "echo-api.amazon.com", false, middle, middle_key, 2000000000);
+	X509_STORE *roots = X509_STORE_new();
+	X509_STORE_add_cert(roots, root);
+	BIO *bio = BIO_new(BIO_s_mem());
+	assert_false(alexa_chain_check(pem_of(leaf, bio), 1900000000, roots, &found));
+	assert_null(found);
+	assert_true(alexa_chain_check(pem_of(middle, bio), 1900000000, roots, &found)); /* behind its leaf */
+	assert_int_equal(EVP_PKEY_eq(found, key), 1);
+	EVP_PKEY_free(found);
+	EVP_PKEY_free(key);
+	EVP_PKEY_free(middle_key);
+	EVP_PKEY_free(root_key);
+	X509_free(root);
+	X509_free(middle);
+	X509_free(leaf);
+	X509_STORE_free(roots);
+	BIO_free(bio);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(a_caller_asks_holds_and_buys, shop_audit),
+		cmocka_unit_test(a_product_without_a_title_is_not_called_by_its_code),
 		cmocka_unit_test_teardown(a_turn_sent_again_does_the_same_again, shop_audit),
 		cmocka_unit_test(two_that_match_are_asked_for_once),
 		cmocka_unit_test_teardown(russian_callers_are_spoken_to_in_russian, shop_audit),
@@ -654,6 +691,7 @@ int main(void)
 		cmocka_unit_test(what_amazon_did_not_sign_is_refused),
 		cmocka_unit_test(a_certificate_comes_from_amazon_only),
 		cmocka_unit_test(a_signature_is_amazons_or_refused),
+		cmocka_unit_test(a_chain_leads_to_its_root_over_what_stands_between),
 	};
 	return cmocka_run_group_tests(tests, open_shop, shop_close);
 }

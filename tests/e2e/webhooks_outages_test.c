@@ -60,6 +60,43 @@ static void who_was_away_is_told_the_newest_state_and_no_steps(void **state)
 	assert_true(taken < SALES);
 }
 
+static void any_2xx_is_a_yes(void **state)
+{
+	static const int yes[] = {201, 202, 204, 299};
+	service_create_sku(&shop, "WH-YES", 10);
+	subscribe("");
+	for (int i = 0; i < 4; i++) {
+		receiver_answer(&receiver, yes[i], "");
+		sell("WH-YES", 1);
+		expect("availability.changed", "WH-YES", i + 2);
+	}
+	shop_wait_until(*look("delivered_at"));
+	assert_string_equal(look("status"), "active");
+	assert_int_equal(receiver_count(&receiver), 4);
+}
+
+/* As if so many attempts had failed before: in how many seconds the next one is due. */
+static int64_t pause_after(int attempts)
+{
+	/* The deliverer reads the row each second, and writes it when an attempt has failed in between. */
+	shop_wait_until((shop_sql("UPDATE lastunit.webhook SET attempts = %d, next_attempt_at = NULL, failing_since = NULL"
+	                          " WHERE attempts <> %d",
+	                          attempts, attempts + 1),
+	                 shop_sql_int("SELECT attempts FROM lastunit.webhook") == attempts + 1));
+	return shop_sql_int("SELECT extract(epoch FROM next_attempt_at - clock_timestamp())::int8 FROM lastunit.webhook");
+}
+
+/* 50 ms, 100 ms, 200 ms … and at most a quarter of an hour; each half as long to one and a half times. */
+static void who_goes_on_failing_is_asked_ever_more_rarely(void **state)
+{
+	service_create_sku(&shop, "WH-RARELY", 10);
+	subscribe("");
+	receiver_answer(&receiver, 500, "");
+	sell("WH-RARELY", 1);
+	assert_in_range(pause_after(12), 30, 205 * 3 / 2);
+	assert_in_range(pause_after(60), 300, 900 * 3 / 2);
+}
+
 static void it_is_left_in_peace_as_long_as_it_asks(void **state)
 {
 	service_create_sku(&shop, "WH-LATER", 10);
@@ -312,6 +349,8 @@ static void addresses_inside_are_refused_unless_they_are_allowed(void **state)
 static const struct CMUnitTest tests[] = {
 	WEBHOOK_TEST(what_was_not_taken_comes_again_under_the_same_id),
 	WEBHOOK_TEST(who_was_away_is_told_the_newest_state_and_no_steps),
+	WEBHOOK_TEST(any_2xx_is_a_yes),
+	WEBHOOK_TEST(who_goes_on_failing_is_asked_ever_more_rarely),
 	WEBHOOK_TEST(it_is_left_in_peace_as_long_as_it_asks),
 	WEBHOOK_TEST(who_asks_to_be_asked_again_loses_no_message),
 	WEBHOOK_TEST(a_place_of_another_postgresql_is_left_for_now),

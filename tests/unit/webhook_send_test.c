@@ -1,5 +1,6 @@
 /* Webhooks whose names are not resolved: libcurl would wait for its resolver's thread when a message is given up, and
- * with it everybody else's messages. And those whose names are several addresses, one of them private.
+ * with it everybody else's messages. And those whose names are several addresses, one of them private; and a proxy that the
+ * environment names: it is not told where messages go.
  *
  * The getaddrinfo() of this program stands before the C library's, for libcurl too: it answers when it is told to, but for
  * BOTH at once.
@@ -13,11 +14,13 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -69,6 +72,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 	return EAI_NONAME;
 }
 
+static const struct config impatient = {.webhook_timeout_ms = 200, .webhook_private_addresses = true};
 static struct feed_change change = {.sku = {"A", 1}, .figures = {.version = 1}};
 static struct page_item item = {.change = &change, .todo = WEBHOOK_AVAILABILITY};
 
@@ -100,12 +104,33 @@ static enum outcome send_to(struct sender *sender, struct target *target, char r
 	return outcome;
 }
 
+static void a_proxy_of_the_environment_is_not_told(void **state)
+{
+	struct sender sender;
+	struct sockaddr_in door = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof door;
+	char proxy[60], why[200];
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&door, size), 0);
+	assert_int_equal(listen(fd, 4), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&door, &size), 0);
+	snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", ntohs(door.sin_port));
+	setenv("http_proxy", proxy, 1);
+	assert_true(sender_init(&sender, &impatient));
+	struct target *target = target_to(TEXT("http://127.0.0.1:1/"));
+	assert_int_equal(send_to(&sender, target, why), OUTCOME_AWAY);
+	unsetenv("http_proxy");
+	assert_int_equal(accept(fd, NULL, NULL), -1);
+	close(fd);
+	target_free(target);
+	sender_done(&sender);
+}
+
 static void a_name_that_is_never_resolved_holds_up_nobody(void **state)
 {
-	const struct config config = {.webhook_timeout_ms = 200, .webhook_private_addresses = true};
 	struct sender sender;
 	char why[200];
-	assert_true(sender_init(&sender, &config));
+	assert_true(sender_init(&sender, &impatient));
 	struct target *target = target_to(TEXT("http://slow.example/"));
 	for (int i = 1; i <= 2; i++) {
 		assert_int_equal(send_to(&sender, target, why), OUTCOME_AWAY);
@@ -149,6 +174,7 @@ int main(void)
 	sem_init(&may_answer, 0, 0);
 	sem_init(&answered, 0, 0);
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_proxy_of_the_environment_is_not_told),
 		cmocka_unit_test(a_name_that_is_never_resolved_holds_up_nobody),
 		cmocka_unit_test(what_a_public_address_answered_is_not_laid_to_a_private_one),
 	};

@@ -81,6 +81,14 @@ static void an_id_names_the_message_and_nothing_else(void **state)
 	webhook_message_id(&webhook, WEBHOOK_AVAILABILITY, &change, other);
 	assert_string_not_equal(first, other);
 	change.figures.version--;
+	change.position.sku_id++;
+	webhook_message_id(&webhook, WEBHOOK_AVAILABILITY, &change, other);
+	assert_string_not_equal(first, other);
+	change.position.sku_id--;
+	change.position.identity++; /* another PostgreSQL gives out the same numbers */
+	webhook_message_id(&webhook, WEBHOOK_AVAILABILITY, &change, other);
+	assert_string_not_equal(first, other);
+	change.position.identity--;
 	webhook.id.bytes[0]++;
 	webhook_message_id(&webhook, WEBHOOK_AVAILABILITY, &change, other);
 	assert_string_not_equal(first, other);
