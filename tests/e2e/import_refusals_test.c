@@ -200,6 +200,33 @@ static void a_list_of_outcomes_is_of_its_own_file(void **state)
 	}
 }
 
+/* A list that ends early looks as whole as any. */
+static void a_list_of_outcomes_has_a_line_for_each_row_of_many(void **state)
+{
+	enum { ROWS = 10001 };
+	struct buffer file = {0};
+	const char *list = path_of("long.csv");
+	buffer_add_string(&file, "sku,on_hand\n\"a \"\"long\"\" list\",1\n");
+	for (int i = 1; i < ROWS; i++)
+		buffer_add_format(&file, "list-%d,1\n", i);
+	struct result result = import(write_bytes("rows.csv", file.data, file.size), "--outcomes", list);
+	assert_int_equal(result.exit_code, 0);
+	done(&result);
+	buffer_clear(&file);
+	buffer_add_string(&file, "line,sku,outcome,version,on_hand,detail\n2,\"a \"\"long\"\" list\",created,1,1,\"\"\n");
+	for (int i = 1; i < ROWS; i++)
+		buffer_add_format(&file, "%d,\"list-%d\",created,1,1,\"\"\n", i + 2, i);
+	char *text = malloc(file.size + 1);
+	FILE *stream = fopen(list, "r");
+	assert_non_null(text);
+	assert_non_null(stream);
+	assert_int_equal(fread(text, 1, file.size + 1, stream), file.size);
+	fclose(stream);
+	assert_memory_equal(text, file.data, file.size);
+	free(text);
+	buffer_done(&file);
+}
+
 static void a_file_that_cannot_be_read_changes_nothing_and_names_the_line(void **state)
 {
 	static const struct {
@@ -389,6 +416,14 @@ static void a_foreign_file_is_mapped_and_decoded(void **state)
 	answer_done(&answer);
 }
 
+static void columns_may_be_separated_by_tabs(void **state)
+{
+	struct result result = import(write_text("tabs.tsv", "sku\ton_hand\ntabs, and a comma\t4\n"), "--separator", "\\t");
+	assert_int_equal(result.exit_code, 0);
+	done(&result);
+	assert_string_equal(ask("SELECT on_hand FROM lastunit.sku WHERE code = 'tabs, and a comma'"), "4");
+}
+
 static void an_order_file_brings_its_skus_and_descriptions(void **state)
 {
 	struct buffer file = {0};
@@ -428,6 +463,7 @@ static const struct CMUnitTest tests[] = {
 	SOUND(with_partial_the_good_rows_go_in_and_each_row_has_its_outcome),
 	SOUND(a_list_of_outcomes_that_found_no_room_is_told_of),
 	SOUND(a_list_of_outcomes_is_of_its_own_file),
+	SOUND(a_list_of_outcomes_has_a_line_for_each_row_of_many),
 	SOUND(a_file_that_cannot_be_read_changes_nothing_and_names_the_line),
 	SOUND(exit_codes_tell_the_user_from_the_backend),
 	SOUND(a_sku_whose_figures_cannot_be_is_named_and_nothing_is_imported),
@@ -436,6 +472,7 @@ static const struct CMUnitTest tests[] = {
 	SOUND(its_time_is_over_also_while_it_connects),
 	SOUND(lines_are_counted_as_an_editor_does),
 	SOUND(a_foreign_file_is_mapped_and_decoded),
+	SOUND(columns_may_be_separated_by_tabs),
 	SOUND(an_order_file_brings_its_skus_and_descriptions),
 };
 

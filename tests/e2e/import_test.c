@@ -89,6 +89,25 @@ static void settings_and_titles_change_without_a_count(void **state)
 	assert_int_equal(service_see(&service, "settings").available, 5);
 }
 
+/* A count says nothing of what is kept back, nor whether it is counted at all; of two words in one file the last counts. */
+static void a_count_leaves_settings_as_they_are(void **state)
+{
+	import_ok(write_text("kept.csv",
+	                     "sku,safety_stock,tracked,title_en\n"
+	                     "kept,1,true,First\nkept,3,false,Second\nkept-too,4,,\n"));
+	import_ok(write_text("kept-count.csv", "sku,on_hand\nkept,8\nkept-too,9\n"));
+	struct row row = service_row(&service, "kept");
+	assert_int_equal(row.on_hand, 8);
+	assert_int_equal(row.safety_stock, 3);
+	assert_false(row.tracked);
+	row = service_row(&service, "kept-too");
+	assert_int_equal(row.safety_stock, 4);
+	assert_true(row.tracked);
+	struct answer answer = service_call(&service, service.key_admin, "GET", "/v1/skus/kept", NULL, NULL);
+	assert_string_equal(answer_string(&answer, "titles.en"), "Second");
+	answer_done(&answer);
+}
+
 /* A list is whole: it takes the place of the one there was; a field that is empty leaves it. */
 static void names_are_taken_with_semicolons(void **state)
 {
@@ -146,6 +165,27 @@ static void the_ledger_is_written_behind_the_titles(void **state)
 	assert_row("BEHIND", 1, 1);
 }
 
+/* A PostgreSQL that is restarted, a firewall that forgets: it is done all the same, and once. */
+static void an_import_whose_session_ends_runs_again(void **state)
+{
+	static const char waits[] =
+		"SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
+		" AND l.relation = 'lastunit.sku_text'::regclass AND a.application_name = 'lastunit import'";
+	const char *path = write_text("cut.csv", "sku,delta,title_en\nCUT,1,Cut\n");
+	PGconn *stranger = PQconnectdb(service.database_url);
+	PQclear(PQexec(stranger, "BEGIN; LOCK TABLE lastunit.sku_text IN SHARE MODE"));
+	struct command command = command_start((const char *[]){"import", path, NULL}, variables);
+	wait_until(waits, "1");
+	ask("SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE application_name = 'lastunit import'");
+	PQclear(PQexec(stranger, "COMMIT"));
+	PQfinish(stranger);
+	command_wait(&command);
+	if (command.exit_code)
+		fail_msg("%d: %s", command.exit_code, command.err);
+	command_done(&command);
+	assert_row("CUT", 1, 1);
+}
+
 /* --- once --------------------------------------------------------------------------------------------------------- */
 
 static void the_same_file_twice_has_its_effect_once(void **state)
@@ -165,6 +205,9 @@ static void the_same_file_twice_has_its_effect_once(void **state)
 	struct result other = import(path, "--reason", "again");
 	assert_int_equal(other.exit_code, 0);
 	assert_row("twice", 10, 2);
+	assert_string_equal(ask("SELECT l.reference FROM lastunit.ledger l JOIN lastunit.sku s ON s.id = l.sku_id"
+	                        " WHERE s.code = 'twice' AND l.version = 2"),
+	                    "again");
 	done(&other);
 	for (int i = 0; i < 2; i++) {
 		other = import(path, "--key", "delivery-17");
@@ -177,6 +220,43 @@ static void the_same_file_twice_has_its_effect_once(void **state)
 	assert_non_null(strstr(other.err, "--key was used for another file"));
 	assert_row("twice", 15, 3);
 	done(&other);
+}
+
+static void who_imports_again_is_told_what_was_done(void **state)
+{
+	static const char *const counts[] = {"created", "changed", "entries", "described", "units", "refused"};
+	static const int64_t expected[] = {2, 1, 4, 1, 16, 1};
+	import_ok(write_text("told-0.csv", "sku,on_hand\ntold-A,1\n"));
+	const char *path = write_text("told.csv",
+	                              "sku,delta,title_en\ntold-A,4,\ntold-B,5,Told\ntold-B,3,\ntold-C,4,\ntold-C,-9,\n");
+	for (int again = 0; again < 2; again++) {
+		struct result result = import(path, "--partial", NULL);
+		assert_int_equal(flag(&result, "replayed"), again);
+		assert_int_equal(result.exit_code, 1);
+		for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+			if (number(&result, counts[i]) != expected[i])
+				fail_msg("%d: %s is %lld", again, counts[i], (long long)number(&result, counts[i]));
+		done(&result);
+	}
+}
+
+/* What another option makes of it is another import: whoever finds that it was the wrong column is not told "already". */
+static void a_file_read_otherwise_is_another_import(void **state)
+{
+	static const char *const options[][4] = {{"--map", "sku=a,delta=b"},
+	                                         {"--map", "sku=a,delta=c"},
+	                                         {"--map", "sku=a,delta=c", "--encoding", "ISO-8859-1"},
+	                                         {"--map", "sku=a,delta=c", "--partial"}};
+	static const int64_t on_hand[] = {1, 11, 21, 31};
+	const char *path = write_text("otherwise.csv", "a,b,c\notherwise,1,10\n");
+	for (int i = 0; i < 4; i++) {
+		const char *all[5] = {options[i][0], options[i][1], options[i][2], options[i][3]};
+		struct result result = import_with(variables, path, all);
+		assert_int_equal(result.exit_code, 0);
+		assert_false(flag(&result, "replayed"));
+		done(&result);
+		assert_row("otherwise", on_hand[i], i + 1);
+	}
 }
 
 static void a_bad_row_keeps_all_others_out_until_it_is_mended(void **state)
@@ -464,14 +544,18 @@ static const struct CMUnitTest tests[] = {
 	SOUND(an_import_is_seen_at_once_though_the_old_count_was_cached),
 	SOUND(rows_of_one_sku_are_applied_in_order),
 	SOUND(settings_and_titles_change_without_a_count),
+	SOUND(a_count_leaves_settings_as_they_are),
 	SOUND(names_are_taken_with_semicolons),
 	SOUND(the_demo_catalogue_can_be_imported),
 	SOUND(the_same_file_twice_has_its_effect_once),
+	SOUND(who_imports_again_is_told_what_was_done),
+	SOUND(a_file_read_otherwise_is_another_import),
 	SOUND(a_bad_row_keeps_all_others_out_until_it_is_mended),
 	SOUND(two_people_at_once_import_it_once),
 	SOUND(killed_at_any_moment_it_is_all_or_nothing),
 	SOUND(a_row_that_a_stranger_locks_is_waited_for_with_no_lock_held),
 	SOUND(the_ledger_is_written_behind_the_titles),
+	SOUND(an_import_whose_session_ends_runs_again),
 	SOUND(more_than_two_thousand_existing_skus_close_the_epoch_and_the_service_opens_the_next),
 	SOUND(without_redis_or_with_a_dead_one_no_old_count_is_answered),
 	SOUND(imports_and_sales_of_the_same_skus_add_up),
