@@ -178,6 +178,26 @@ static void a_reserved_count_without_its_hold_is_seen(void **state)
 {
 	assert_seen_by("UPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = reserved + 1 WHERE code = 'B'",
 	               "reserved", "B: reserved 2, live holds 1, the ledger sums up to 1");
+	/* nor is it right because the holds are wrong, too */
+	assert_seen_by(
+		"UPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = reserved + 1 WHERE code = 'B';"
+		"UPDATE lastunit.hold SET quantity = 2 WHERE sku_id = 2",
+		"reserved holds", "B: reserved 2, live holds 2, the ledger sums up to 1");
+}
+
+static void figures_that_cannot_be_are_seen(void **state)
+{
+	static const char no_range[] = "ALTER TABLE lastunit.sku DROP CONSTRAINT sku_figures_stay_in_range;";
+	char sql[300];
+	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), safety_stock = -1 WHERE id = 2",
+	         no_range);
+	assert_seen_by(sql, "range", "B: on_hand 5, reserved 1, safety_stock -1");
+	snprintf(sql, sizeof sql, "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), reserved = -1 WHERE id = 2",
+	         no_range);
+	assert_seen_by(sql, "range reserved", "B: on_hand 5, reserved -1");
+	snprintf(sql, sizeof sql,
+	         "%sUPDATE lastunit.sku SET writer = gen_random_uuid(), on_hand = 1000000000000001 WHERE id = 2", no_range);
+	assert_seen_by(sql, "range on_hand", "B: on_hand 1000000000000001");
 }
 
 /* Two versions: 3 of B sold, 2 of them brought back. */
@@ -219,6 +239,9 @@ static void a_hold_that_is_missing_too_many_or_different_is_seen(void **state)
 	               "reserved holds", "is released with 1 line: 1 hold");
 	assert_seen_by("INSERT INTO lastunit.hold VALUES (2, now(), '00000000-0000-7000-8000-000000000099', 1, false)",
 	               "holds", "a hold of reservation 00000000-0000-7000-8000-000000000099, which does not exist");
+	/* all are counted, of which 20 are shown */
+	assert_seen_by("INSERT INTO lastunit.hold SELECT 2, now(), gen_random_uuid(), 1, false FROM generate_series(1, 25)",
+	               "holds", "\"broken\": 25");
 }
 
 static void a_balance_that_does_not_follow_is_seen_though_the_sum_is_right(void **state)
@@ -394,6 +417,14 @@ static void open_epoch(const char *url, struct redis_server *redis_server, char 
 	redis_free(redis);
 }
 
+static void audit_says(const char *const *variables, int exit_code, const char *sentence)
+{
+	struct command command = command_run((const char *[]){"audit", NULL}, variables);
+	if (command.exit_code != exit_code || (!strstr(command.out, sentence) && !strstr(command.err, sentence)))
+		fail_msg("exit code %d, no \"%s\": %s%s", command.exit_code, sentence, command.out, command.err);
+	command_done(&command);
+}
+
 static void a_cell_that_is_not_its_row_is_seen(void **state)
 {
 	static const struct {
@@ -426,6 +457,18 @@ static void a_cell_that_is_not_its_row_is_seen(void **state)
 			fail_msg("%s: exit code %d: %s%s", cells[i].cell, command.exit_code, command.out, command.err);
 		command_done(&command);
 	}
+	/* they are looked at page by page, to the last of the last */
+	pg_server_ask(
+		url,
+		"WITH s AS (INSERT INTO lastunit.sku (code, on_hand, writer) SELECT 'M' || n, 1, gen_random_uuid()"
+		" FROM generate_series(1, 1500) n RETURNING id) INSERT INTO lastunit.ledger (sku_id, version, kind,"
+		" on_hand_delta, reserved_delta, on_hand_after, reserved_after, channel) SELECT id, 1, 1, 1, 0, 1, 0, 7 FROM s");
+	snprintf(line, sizeof line, "SET %s:M1500 V|1|2|0|0|1|M1500", namespace);
+	free(redis_server_command(&redis_server, line));
+	audit_says(variables, 1, "M1500: the cache says on_hand 2");
+	/* a Redis that does not answer is no sound one */
+	snprintf(line, sizeof line, "LASTUNIT_REDIS_URL=unix:///nonexistent/s");
+	audit_says((const char *[]){variable[0], line, NULL}, 3, "lastunit audit: Redis: ");
 	/* what another Redis has, or this one after it lost all, is not compared, and that is said */
 	free(redis_server_command(&redis_server, "FLUSHALL"));
 	struct command fenced = command_run((const char *[]){"audit", NULL}, variables);
@@ -440,6 +483,9 @@ static void a_cell_that_is_not_its_row_is_seen(void **state)
 	assert_int_equal(command.exit_code, 0);
 	assert_non_null(strstr(command.out, "no epoch is open"));
 	command_done(&command);
+	/* an open epoch of another life of this PostgreSQL, as every copy of its row is, is none */
+	pg_server_ask(url, "UPDATE lastunit.cache_epoch SET state = 1");
+	audit_says(variables, 0, "no epoch is open");
 	redis_server_stop(&redis_server);
 }
 
@@ -603,6 +649,7 @@ int main(void)
 		cmocka_unit_test(an_oversold_row_is_seen),
 		cmocka_unit_test(a_count_that_the_ledger_does_not_explain_is_seen),
 		cmocka_unit_test(a_reserved_count_without_its_hold_is_seen),
+		cmocka_unit_test(figures_that_cannot_be_are_seen),
 		cmocka_unit_test(an_order_has_what_its_versions_sold_and_did_not_bring_back),
 		cmocka_unit_test(a_hold_that_is_missing_too_many_or_different_is_seen),
 		cmocka_unit_test(a_balance_that_does_not_follow_is_seen_though_the_sum_is_right),

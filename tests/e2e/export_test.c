@@ -199,6 +199,45 @@ static void the_ledger_is_told_entry_by_entry(void **state)
 	command_done(&one);
 }
 
+static void an_entry_of_the_ledger_has_all_its_columns(void **state)
+{
+	quiet_sku(&shop, "lamp", 7);
+	quiet_sql(&shop,
+	          "INSERT INTO lastunit.principal (name, channel) VALUES ('Till, 1', 6);"
+	          "INSERT INTO lastunit.ledger (sku_id, version, at, kind, on_hand_delta, reserved_delta, on_hand_after,"
+	          " reserved_after, principal_id, operation_id, channel, reference)"
+	          " SELECT s.id, 2, '2026-12-01 14:32:05.123+00', 4, -3, -2, 4, 1, p.id,"
+	          " '00000000-0000-7000-8000-000000000001', 6, 'order \"7\"' FROM lastunit.sku s, lastunit.principal p"
+	          " WHERE p.name = 'Till, 1'");
+	char *out = exported(&shop, "--ledger", NULL);
+	const char *line = strstr(out, "\nlamp,2,");
+	assert_non_null(line);
+	assert_string_equal(line,
+	                    "\nlamp,2,2026-12-01T14:32:05.123Z,commit,pos,\"Till, 1\",-3,-2,4,1,\"order \"\"7\"\"\","
+	                    "00000000-0000-7000-8000-000000000001\n");
+	free(out);
+}
+
+/* More than two pages of one SKU's. */
+static void the_ledger_of_one_is_told_to_its_end(void **state)
+{
+	quiet_sku(&shop, "lamp", 1);
+	quiet_sql(&shop,
+	          "INSERT INTO lastunit.ledger (sku_id, version, kind, on_hand_delta, reserved_delta, on_hand_after,"
+	          " reserved_after, channel) SELECT 1, n, 8, 1, 0, n, 0, 7 FROM generate_series(2, 10001) n");
+	struct command one = quiet_run(&shop, (const char *[]){"export", "--ledger", "--sku", "lamp", NULL});
+	assert_int_equal(one.exit_code, 0);
+	assert_int_equal(count_lines(one.out), 1 + 10001);
+	const char *at = one.out;
+	for (int n = 1; n <= 10001; n++) {
+		char start[24];
+		snprintf(start, sizeof start, "\nlamp,%d,", n);
+		if (!(at = strstr(at, start)))
+			fail_msg("no version %d behind those before it", n);
+	}
+	command_done(&one);
+}
+
 static void assert_fails(const char *const *arguments, int exit_code, const char *why)
 {
 	struct command command = quiet_run(&shop, arguments);
@@ -238,6 +277,8 @@ int main(void)
 		SHOP_OPENED(lines_of_json_have_what_is_held),
 		SHOP_OPENED(each_row_of_many_pages_is_there_once),
 		SHOP_OPENED(the_ledger_is_told_entry_by_entry),
+		SHOP_OPENED(an_entry_of_the_ledger_has_all_its_columns),
+		SHOP_OPENED(the_ledger_of_one_is_told_to_its_end),
 		SHOP_OPENED(what_cannot_stand_in_the_file_is_told),
 	};
 	return cmocka_run_group_tests(tests, start, end);

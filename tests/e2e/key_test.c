@@ -128,6 +128,9 @@ static void list_tells_the_origins_of_a_publishable_key(void **state)
 	assert_non_null(strstr(done.out, " origins\n"));
 	assert_non_null(strstr(done.out, " https://a https://b:81\n"));
 	command_done(&done);
+	done = key((const char *const[]){"list", "--principal", "page", "--json", NULL});
+	assert_non_null(strstr(done.out, "\"origins\":\"https://a https://b:81\""));
+	command_done(&done);
 	done = key((const char *const[]){NULL});
 	assert_int_equal(done.exit_code, 2);
 	assert_string_equal(done.err, "lastunit key: which of create, list, rotate, revoke, set, show?\n");
@@ -221,6 +224,61 @@ static void what_a_command_waits_for_needs_no_session(void **state)
 	assert_string_equal(done.err, "");
 	assert_int_equal(done.exit_code, 0);
 	command_done(&done);
+}
+
+/* Whoever rotates because a key was found must not go away believing that it is dead. */
+static void old_keys_that_could_not_be_revoked_are_named(void **state)
+{
+	char first[KEY_SECRET_BYTES + 1], sentence[80];
+	make((const char *const[]){"create", "--principal", "booth", "--channel", "pos", "--scopes", "read", NULL}, first);
+	pg_server_ask(
+		service.database_url,
+		"CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+		" RAISE EXCEPTION 'not now'; END $$;"
+		"CREATE TRIGGER refuse BEFORE UPDATE ON lastunit.api_key FOR EACH ROW EXECUTE FUNCTION public.refuse()");
+	struct command done = key((const char *const[]){"rotate", "booth", "--grace", "0", NULL});
+	pg_server_ask(service.database_url, "DROP TRIGGER refuse ON lastunit.api_key; DROP FUNCTION public.refuse()");
+	snprintf(sentence, sizeof sentence, "still valid: lastunit key revoke %.*s\n", KEY_PREFIX_BYTES, first);
+	if (done.exit_code != 1 || !strstr(done.err, sentence) || strstr(done.err, "revoked"))
+		fail_msg("exit code %d: %s", done.exit_code, done.err);
+	assert_int_equal(strlen(done.out), KEY_SECRET_BYTES + 1); /* the new one is his all the same */
+	command_done(&done);
+	assert_int_equal(status_of(first), 200);
+}
+
+static const char *settings_line(const char *principal)
+{
+	static char line[400];
+	struct command done = key((const char *const[]){"show", principal, NULL});
+	assert_int_equal(done.exit_code, 0);
+	snprintf(line, sizeof line, "%s", strchr(done.out, '\n') + 1);
+	command_done(&done);
+	return line;
+}
+
+static void show_tells_each_setting_under_its_name(void **state)
+{
+	char secret[KEY_SECRET_BYTES + 1];
+	make((const char *const[]){"create", "--principal", "caps", "--channel", "pos", NULL}, secret);
+	struct command done = command_run((const char *const[]){"key", "set", "caps", "--buffer", "2", "--holds-max", "3",
+	                                                        "--held-units-max", "4", "--caller-holds-max", "5",
+	                                                        "--caller-held-units-max", "6", "--may-use-safety-stock",
+	                                                        "yes", NULL},
+	                                  (const char *const[]){database, NULL});
+	assert_int_equal(done.exit_code, 0);
+	command_done(&done);
+	done = key((const char *const[]){"show", "caps", "--json", NULL});
+	assert_string_equal(done.out,
+	                    "[{\"principal\":\"caps\",\"channel\":\"pos\",\"buffer\":2,\"may_use_safety_stock\":true,"
+	                    "\"holds_max\":3,\"held_units_max\":4,\"caller_holds_max\":5,\"caller_held_units_max\":6}]\n");
+	command_done(&done);
+	char words[8][20];
+	assert_int_equal(sscanf(settings_line("caps"), "%19s %19s %19s may use %19s %19s %19s %19s", words[0], words[1],
+	                        words[2], words[3], words[4], words[5], words[6]),
+	                 7);
+	static const char *const expected[] = {"caps", "pos", "2", "3", "4", "5", "6"};
+	for (int i = 0; i < 7; i++)
+		assert_string_equal(words[i], expected[i]);
 }
 
 static void a_word_too_few_or_too_wrong_is_told_by_what_to_write(void **state)
@@ -373,6 +431,8 @@ int main(void)
 		cmocka_unit_test(list_fits_a_terminal_of_120_columns),
 		cmocka_unit_test(rotation_follows_the_newest_key_and_ends_all_before_it),
 		cmocka_unit_test(what_a_command_waits_for_needs_no_session),
+		cmocka_unit_test(old_keys_that_could_not_be_revoked_are_named),
+		cmocka_unit_test(show_tells_each_setting_under_its_name),
 		cmocka_unit_test(a_word_too_few_or_too_wrong_is_told_by_what_to_write),
 		cmocka_unit_test(what_a_verb_has_no_use_for_is_refused),
 		cmocka_unit_test(origins_that_no_browser_sends_make_no_key),

@@ -72,14 +72,14 @@ static void generate(const char *path, uint64_t seed, size_t invoices, size_t sk
 struct played {
 	int exit_code;
 	json_t *json;
-	char err[600];
+	char err[600], out[4000];
 };
 
 static struct played play(const char *path, const char *lines)
 {
 	const char *arguments[] = {"replay", path, "--json", "--clients", "32", "--lines", lines, NULL};
 	struct command command = command_run(arguments, variables);
-	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), ""};
+	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), "", ""};
 	snprintf(played.err, sizeof played.err, "%s", command.err);
 	command_done(&command);
 	return played;
@@ -116,7 +116,7 @@ static void assert_kept(const struct played *played)
 /* The counts of the report agree with the file and among themselves. */
 static void assert_counts(const struct played *played, const struct order_book *book)
 {
-	int64_t of_kind[ORDER_KINDS] = {0}, carts = 0, sold = 0, refused = 0, expired = 0, units = 0;
+	int64_t of_kind[ORDER_KINDS] = {0}, carts = 0, sold = 0, refused = 0, expired = 0, units = 0, retried = 0;
 	for (size_t i = 0; i < book->order_count; i++)
 		of_kind[book->orders[i].kind]++;
 	json_t *channels = json_object_get(played->json, "channels");
@@ -130,6 +130,7 @@ static void assert_counts(const struct played *played, const struct order_book *
 		refused += number(channel, "refused");
 		expired += number(channel, "expired");
 		units += number(channel, "units");
+		retried += number(channel, "retried");
 	}
 	assert_int_equal(number(played->json, "lines"), book->line_count);
 	assert_int_equal(number(played->json, "skus"), book->sku_count);
@@ -148,6 +149,14 @@ static void assert_counts(const struct played *played, const struct order_book *
 	assert_int_equal(units, strtoll(pg_server_ask(service.database_url, sql), NULL, 10));
 	assert_int_equal(sold,
 	                 strtoll(pg_server_ask(service.database_url, "SELECT count(*) FROM lastunit.checkout"), NULL, 10));
+	static const char *const moved[][2] = {{"restocked_units", "7"}, {"written_off_units", "8"}};
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(sql, sizeof sql, "SELECT coalesce(sum(abs(on_hand_delta)), 0) FROM lastunit.ledger WHERE kind = %s",
+		         moved[i][1]);
+		assert_int_equal(number(played->json, moved[i][0]),
+		                 strtoll(pg_server_ask(service.database_url, sql), NULL, 10));
+	}
+	assert_true(retried > 0);
 }
 
 static void a_file_of_orders_keeps_every_promise(void **state)
@@ -246,7 +255,21 @@ static void units_that_others_hold_are_told_before_the_first_order(void **state)
 
 /* --- a service that lies ------------------------------------------------------------------------------------------ */
 
-enum lie { LIE_NONE, LIE_OLD_VERSION, LIE_OTHER_ANSWER, LIE_NO_ANSWER, LIE_NO_STOCK };
+enum lie {
+	LIE_NONE,
+	LIE_OLD_VERSION,
+	LIE_OTHER_ANSWER,
+	LIE_OTHER_STATUS,
+	LIE_NOT_MARKED,
+	LIE_NO_ANSWER,
+	LIE_BUSY, /* the first time; no lie */
+	LIE_REFUSAL,
+	LIE_NO_STOCK,
+	LIE_OVERSOLD, /* more than it was given */
+	LIE_HELD,
+	LIE_NEVER_EXPIRED,
+	LIE_UNKNOWN,
+};
 
 /* One SKU, one connection after the other, and as much of the API as a replay of sales asks for. */
 struct liar {
@@ -254,12 +277,21 @@ struct liar {
 	int listener, port;
 	enum lie lie;
 	int sold, version;
-	char last_key[100], last_id[40];
+	char last_key[100], busy_key[100], last_id[40];
 };
+
+static void liar_say(int fd, int status, const char *extra, const char *body)
+{
+	char answer[600];
+	int size = snprintf(answer, sizeof answer,
+	                    "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s", status,
+	                    extra, strlen(body), body);
+	(void)!write(fd, answer, (size_t)size);
+}
 
 static void liar_answer(struct liar *liar, int fd, const char *head)
 {
-	char body[300] = "{}", extra[60] = "", answer[600], key[100] = "";
+	char body[300] = "{}", extra[60] = "", key[100] = "";
 	const char *at = strstr(head, "Idempotency-Key: ");
 	if (at)
 		snprintf(key, sizeof key, "%.*s", (int)strcspn(at + 17, "\r"), at + 17);
@@ -268,26 +300,34 @@ static void liar_answer(struct liar *liar, int fd, const char *head)
 		status = liar->lie == LIE_NO_STOCK ? 422 : 201;
 	else if (strncmp(head, "POST ", 5) == 0) {
 		bool again = strcmp(key, liar->last_key) == 0, commit = strstr(head, "/commit HTTP") != NULL;
+		bool first = liar->lie == LIE_BUSY && strcmp(key, liar->busy_key) != 0;
+		snprintf(liar->busy_key, sizeof liar->busy_key, "%s", key);
+		if (first) {
+			liar_say(fd, 503, "", body);
+			return;
+		}
 		liar->version += !again;
 		liar->sold += !again && (commit || strncmp(head + 5, "/v1/checkouts ", 14) == 0);
 		if (!again || liar->lie == LIE_OTHER_ANSWER)
 			snprintf(liar->last_id, sizeof liar->last_id, "00000000-0000-7000-8000-%012d",
 			         liar->version + (again ? 1000 : 0));
 		snprintf(liar->last_key, sizeof liar->last_key, "%s", key);
-		snprintf(extra, sizeof extra, again ? "Idempotent-Replayed: true\r\n" : "");
-		status = liar->lie == LIE_NO_ANSWER ? 503 : commit ? 200 : 201;
+		snprintf(extra, sizeof extra, again && liar->lie != LIE_NOT_MARKED ? "Idempotent-Replayed: true\r\n" : "");
+		status = liar->lie == LIE_NO_ANSWER               ? 503
+		         : liar->lie == LIE_REFUSAL               ? 422
+		         : again && liar->lie == LIE_OTHER_STATUS ? 409
+		         : commit                                 ? 200
+		                                                  : 201;
 		snprintf(body, sizeof body, "{\"id\":\"%s\",\"lines\":[{\"sku\":\"A\",\"quantity\":1,\"version\":%d}]}",
 		         liar->last_id, 1 + liar->version);
-	} else if (strncmp(head, "GET /v1/availability/A ", 23) == 0)
+	} else if (strncmp(head, "GET /v1/availability/A ", 23) == 0) {
+		status = liar->lie == LIE_UNKNOWN ? 404 : 200;
 		snprintf(body, sizeof body, "{\"version\":%d}", (liar->lie == LIE_OLD_VERSION ? 0 : 1) + liar->version);
-	else if (strncmp(head, "GET /v1/skus/A ", 15) == 0)
-		snprintf(body, sizeof body, "{\"on_hand\":%d,\"reserved\":0}", 20 - liar->sold);
+	} else if (strncmp(head, "GET /v1/skus/A ", 15) == 0)
+		snprintf(body, sizeof body, "{\"on_hand\":%d,\"reserved\":%d}", 20 - liar->sold, liar->lie == LIE_HELD);
 	else if (strncmp(head, "GET /v1/reservations/", 21) == 0)
-		strcpy(body, "{\"status\":\"expired\"}");
-	int size = snprintf(answer, sizeof answer,
-	                    "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s", status,
-	                    extra, strlen(body), body);
-	(void)!write(fd, answer, (size_t)size);
+		strcpy(body, liar->lie == LIE_NEVER_EXPIRED ? "{\"status\":\"released\"}" : "{\"status\":\"expired\"}");
+	liar_say(fd, status, extra, body);
 }
 
 /* Until the test shuts the listener down. */
@@ -315,7 +355,8 @@ static void *liar_run(void *argument)
 	return NULL;
 }
 
-static struct played play_against(enum lie lie)
+/* 20 carts of one unit each. `json` false: what it told people is `out`. */
+static struct played play_against_with(enum lie lie, bool json, const char *database_url)
 {
 	struct liar liar = {.listener = socket(AF_INET, SOCK_STREAM, 0), .lie = lie};
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -333,17 +374,34 @@ static struct played play_against(enum lie lie)
 	for (int i = 0; i < 20; i++)
 		fprintf(file, "%d,A,1\n", i);
 	fclose(file);
-	const char *arguments[] = {"replay", path,    "--json", "--clients",           "1",    "--percent",
-	                           "100",    "--url", url,      "--answer-timeout-ms", "1000", "--database-url",
-	                           "",       NULL};
+	const char *arguments[] = {"replay",
+	                           path,
+	                           json ? "--json" : "--no-json",
+	                           "--clients",
+	                           "1",
+	                           "--percent",
+	                           lie == LIE_OVERSOLD ? "50" : "100",
+	                           "--url",
+	                           url,
+	                           "--answer-timeout-ms",
+	                           "1000",
+	                           "--database-url",
+	                           database_url,
+	                           NULL};
 	struct command command = command_run(arguments, variables);
-	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), ""};
+	struct played played = {command.exit_code, json_loads(command.out, 0, NULL), "", ""};
 	snprintf(played.err, sizeof played.err, "%s", command.err);
+	snprintf(played.out, sizeof played.out, "%s", command.out);
 	command_done(&command);
 	shutdown(liar.listener, SHUT_RDWR);
 	pthread_join(liar.thread, NULL);
 	close(liar.listener);
 	return played;
+}
+
+static struct played play_against(enum lie lie)
+{
+	return play_against_with(lie, true, "");
 }
 
 static void a_service_that_lies_is_found_out(void **state)
@@ -355,7 +413,15 @@ static void a_service_that_lies_is_found_out(void **state)
 		{LIE_NONE, NULL},
 		{LIE_OLD_VERSION, "A went back: version 2 was answered, then a read showed 1"},
 		{LIE_OTHER_ANSWER, "with the same key again: first 20"},
+		{LIE_OTHER_STATUS, "with the same key again: first 20"},
+		{LIE_NOT_MARKED, ", not marked as replayed"},
 		{LIE_NO_ANSWER, "was not answered: only 5xx"},
+		{LIE_BUSY, NULL},
+		{LIE_REFUSAL, "order 0: 422 : "},
+		{LIE_OVERSOLD, "A is oversold: received 10, sold 18, restocked 0, written off 0"},
+		{LIE_HELD, "A has 2 on hand and 1 reserved; by the answers 2 are left"},
+		{LIE_NEVER_EXPIRED, "is released, 200"},
+		{LIE_UNKNOWN, "availability of A: 404"},
 	};
 	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
 		struct played played = play_against(lies[i].lie);
@@ -367,6 +433,60 @@ static void a_service_that_lies_is_found_out(void **state)
 		assert_int_equal(played.exit_code, lies[i].violation ? 1 : 0);
 		json_decref(played.json);
 	}
+}
+
+static void expect_told(const struct played *played, const char *words)
+{
+	if (!strstr(played->out, words))
+		fail_msg("no \"%s\" in\n%s%s", words, played->out, played->err);
+}
+
+/* Each sale is of one unit, and nothing is refused. */
+static void expect_row(const struct played *played, const char *channel, int carts, int sold, int expired)
+{
+	char row[100];
+	snprintf(row, sizeof row, "\n%-12s %7d %7d %7d %7d %7d %9d ", channel, carts, sold, 0, 0, expired, sold);
+	expect_told(played, row);
+}
+
+/* For people: the same as for programs. */
+static void what_was_played_is_told_in_words(void **state)
+{
+	struct played played = play_against_with(LIE_NONE, false, "");
+	assert_int_equal(played.exit_code, 0);
+	expect_told(&played, "20 lines, 1 SKU, 20 orders by 1 client in ");
+	expect_row(&played, "web", 4, 4, 0);
+	expect_row(&played, "agent", 3, 2, 1);
+	expect_row(&played, "all", 20, 18, 2);
+	expect_told(&played, "\n0 cancellations brought back 0 units (0 found nothing to bring back)\n");
+	expect_told(&played, "\n0 write-offs of 0 units, 0 refused\n");
+	expect_told(&played, "\nnot audited: no --database-url\nthe clients saw no promise broken\n");
+	played = play_against_with(LIE_OLD_VERSION, false, "");
+	assert_int_equal(played.exit_code, 1);
+	expect_told(&played, "\nBROKEN   A went back: version 2 was answered, then a read showed 1\n");
+	/* A verdict without its audit is none. */
+	played = play_against_with(LIE_NONE, false, "host=/nonexistent");
+	assert_int_equal(played.exit_code, 3);
+	assert_non_null(strstr(played.err, "lastunit replay: the audit: PostgreSQL cannot be reached"));
+}
+
+/* What no client can see, the books can. */
+static void what_the_audit_finds_is_the_verdict(void **state)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/audited.csv", directory);
+	generate(path, 3, 20, 20);
+	pg_server_ask(service.database_url,
+	              "INSERT INTO lastunit.hold VALUES (1, now() + interval '1 day',"
+	              " '00000000-0000-7000-8000-000000000099', 1, false)");
+	struct played played = play(path, "0");
+	pg_server_ask(service.database_url,
+	              "DELETE FROM lastunit.hold WHERE reservation_id = '00000000-0000-7000-8000-000000000099'");
+	assert_int_equal(number(played.json, "violations"), 0);
+	assert_false(json_is_true(json_object_get(json_object_get(played.json, "audit"), "sound")));
+	assert_false(json_is_true(json_object_get(played.json, "kept")));
+	assert_int_equal(played.exit_code, 1);
+	json_decref(played.json);
 }
 
 static void codes_that_break_the_rule_are_named_and_left_out(void **state)
@@ -482,6 +602,8 @@ int main(void)
 		cmocka_unit_test(units_that_no_client_was_answered_are_seen),
 		cmocka_unit_test(units_that_others_hold_are_told_before_the_first_order),
 		cmocka_unit_test(a_service_that_lies_is_found_out),
+		cmocka_unit_test(what_was_played_is_told_in_words),
+		cmocka_unit_test(what_the_audit_finds_is_the_verdict),
 		cmocka_unit_test(codes_that_break_the_rule_are_named_and_left_out),
 		cmocka_unit_test(what_could_not_begin_has_no_verdict),
 		cmocka_unit_test(exit_codes_tell_the_user_from_the_backend),
