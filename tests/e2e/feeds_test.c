@@ -33,7 +33,10 @@ static void every_sku_has_its_line(void **state)
 	assert_int_equal(count_lines(body), 12003);
 	assert_non_null(strstr(body, "\r\nshop-7,\"a,b\"\"c\",in_stock,7\r\n"));
 	assert_non_null(strstr(body, "\r\nshop-7,F-2,in_stock,2\r\n"));
+	assert_non_null(strstr(body, "\r\nshop-7,EBOOK,in_stock,999\r\n")); /* always there: more than anybody buys */
 	fetch(shop.key_marketplace, "/feeds/local.csv?store=a,b", NULL, 422);
+	fetch(shop.key_marketplace, shop_text("/feeds/local.csv?store=%064d", 7), NULL, 200);
+	fetch(shop.key_marketplace, shop_text("/feeds/local.csv?store=%065d", 7), NULL, 422);
 	/* What is misspelt would be another shop's feed. */
 	fetch(shop.key_marketplace, "/feeds/local.csv?stores=shop-7", NULL, 422);
 	fetch(shop.key_marketplace, "/feeds/google.tsv?store=shop-7", NULL, 422);
@@ -86,6 +89,35 @@ static void nothing_moved_is_a_304(void **state)
 	/* Another address, another settings: another tag. */
 	snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
 	fetch(shop.key_marketplace, "/feeds/local.csv", tag, 200);
+}
+
+/* Each transaction moves the feed's place, and the tag with it: until nobody's fell in between. */
+static void the_tag_of_one_store_is_not_anothers(void **state)
+{
+	char tag[200];
+	bool quiet = false;
+	for (int i = 0; !quiet && i < 100; i++) {
+		fetch(shop.key_marketplace, "/feeds/local.csv?store=a", NULL, 200);
+		snprintf(tag, sizeof tag, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
+		struct answer other = service_call(&shop, shop.key_marketplace, "GET", "/feeds/local.csv?store=b", tag, NULL);
+		struct answer same = service_call(&shop, shop.key_marketplace, "GET", "/feeds/local.csv?store=a", tag, NULL);
+		quiet = same.status == 304;
+		assert_int_equal(other.status, 200);
+		answer_done(&other);
+		answer_done(&same);
+	}
+	assert_true(quiet);
+}
+
+/* Two are written at a time: those whose rows could not be read are none of them. */
+static void feeds_that_failed_hold_no_place(void **state)
+{
+	struct stranger *stranger = stranger_new();
+	stranger_say(stranger, "BEGIN; LOCK TABLE lastunit.sku IN ACCESS EXCLUSIVE MODE");
+	for (int i = 0; i < 2; i++)
+		fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 503); /* in three seconds */
+	stranger_free(stranger);
+	fetch(shop.key_marketplace, "/feeds/google.tsv", NULL, 200);
 }
 
 /* A transaction that has written something holds the change feed's place, but not the figures. */
@@ -144,6 +176,8 @@ int main(void)
 		cmocka_unit_test(every_sku_has_its_line),
 		cmocka_unit_test(a_buffer_is_not_offered),
 		cmocka_unit_test(nothing_moved_is_a_304),
+		cmocka_unit_test(the_tag_of_one_store_is_not_anothers),
+		cmocka_unit_test(feeds_that_failed_hold_no_place),
 		cmocka_unit_test(a_strangers_transaction_hides_no_sale),
 		cmocka_unit_test_teardown(a_feed_that_fails_has_no_tag, detour_audit),
 		cmocka_unit_test(headers_of_any_size_may_come_with_it),

@@ -35,7 +35,10 @@ static void the_page_asks_nobody_but_this_service(void **state)
 	get("/", NULL, 200);
 	assert_string_equal(answer_header(&shop_answer, "Content-Type"), "text/html; charset=utf-8");
 	expect_header("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'");
+	expect_header("Content-Security-Policy", "base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
 	assert_null(strstr(answer_header(&shop_answer, "Content-Security-Policy"), "unsafe"));
+	assert_string_equal(answer_header(&shop_answer, "Referrer-Policy"), "no-referrer");
+	assert_string_equal(answer_header(&shop_answer, "Cache-Control"), "no-cache"); /* a new release is seen at once */
 	assert_null(strstr(shop_answer.body, "://"));
 	assert_null(strstr(shop_answer.body, " style="));
 	assert_null(strstr(shop_answer.body, "<script>"));
@@ -63,8 +66,14 @@ static void each_of_its_files_is_served_as_what_it_is(void **state)
 		expect_header("X-Content-Type-Options", "nosniff");
 	}
 	assert_true(files > 8);
-	get("/page/page.js", NULL, 200);
-	assert_string_equal(answer_header(&shop_answer, "Content-Type"), "text/javascript; charset=utf-8");
+	/* With `nosniff` a browser takes no other type for a script, a style or a picture. */
+	static const char *const kinds[][2] = {{"page.js", "text/javascript; charset=utf-8"},
+	                                       {"shop.css", "text/css; charset=utf-8"},
+	                                       {"icon.svg", "image/svg+xml"}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		get(shop_text("/page/%s", kinds[i][0]), NULL, 200);
+		assert_string_equal(answer_header(&shop_answer, "Content-Type"), kinds[i][1]);
+	}
 	get("/page/nothing.js", NULL, 404);
 	get("/page/..%2Fpage%2Fpage.js", NULL, 404);
 	get("/page/..%2F..%2F..%2Fsql%2Fdemo.csv", NULL, 404);
@@ -116,6 +125,9 @@ static void keys_are_given_to_the_page_of_this_machine_alone(void **state)
 	                              "Origin: https://evil.example\r\n",
 	                              shop_text("Origin: http://localhost:%d\r\n", shop.port),
 	                              shop_text("%sX-Forwarded-For: 192.0.2.1\r\n", own_origin()),
+	                              shop_text("%sX-Forwarded-Host: shop.example\r\n", own_origin()),
+	                              shop_text("%sX-Real-IP: 192.0.2.1\r\n", own_origin()),
+	                              shop_text("%sVia: 1.1 proxy\r\n", own_origin()),
 	                              shop_text("%sForwarded: for=192.0.2.1\r\n", own_origin())};
 	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
 		shop_expect(NULL, "POST", "/page-keys", others[i], NULL, 403);
@@ -283,7 +295,10 @@ static void a_products_page_says_what_is_left(void **state)
 	expect_says(">2 in stock</p>");
 	expect_says("<p class=\"code\">PAGE/&lt;1&gt;</p>");
 	expect_says("data-sku=\"PAGE/&lt;1&gt;\"");
-	expect_says("?sku=PAGE%2F%3C1%3E&amp;key=lu_pub_");
+	expect_says(shop_text("&quot;%s/v1/events?sku=PAGE%%2F%%3C1%%3E&amp;key=lu_pub_", shop.url));
+	expect_says("data-some=\"{n} in stock\" data-last=\"The last one\" data-none=\"Sold out\"");
+	expect_says("data-held=\"Held by another buyer just now\" data-always=\"In stock\"");
+	assert_string_equal(answer_header(&shop_answer, "Vary"), "Accept-Language, Host");
 	char known[80];
 	snprintf(known, sizeof known, "If-None-Match: %s\r\n", answer_header(&shop_answer, "ETag"));
 	get("/shop/PAGE%2F%3C1%3E", known, 304);
@@ -299,6 +314,14 @@ static void a_products_page_says_what_is_left(void **state)
 	get("/shop/PAGE%2F%3C1%3E", NULL, 200);
 	expect_says(">Held by another buyer just now</p>");
 	expect_json_ld("Lamp", "https://schema.org/OutOfStock");
+	assert_int_equal(service_end(&shop, shop.key_web, hold, "commit"), 200);
+	get("/shop/PAGE%2F%3C1%3E", NULL, 200);
+	expect_says(">Sold out</p>");
+	expect_json_ld("Lamp", "https://schema.org/OutOfStock");
+	shop_expect(shop.key_admin, "PUT", "/v1/skus/PAGE-ALWAYS", NULL, "{\"tracked\":false}", 201);
+	get("/shop/PAGE-ALWAYS", NULL, 200);
+	expect_says(">In stock</p>");
+	expect_json_ld("PAGE-ALWAYS", "https://schema.org/InStock");
 	get("/shop/PAGE-NOWHERE%3Cb%3E", NULL, 404);
 	expect_header("Content-Type", "text/html");
 	expect_header("Content-Security-Policy", "script-src 'self'");
@@ -371,6 +394,43 @@ static void a_page_without_a_key_is_a_plain_one(void **state)
 	assert_int_equal(service_stop(&other), 0);
 }
 
+/* What a page of ours does not offer to others it does not offer here, and the address is the one that clients know. */
+static void a_page_obeys_its_keys_buffer_and_is_found_by_its_public_name(void **state)
+{
+	struct service other;
+	service_create_sku(&shop, "PAGE-BUFFER", 3);
+	const char *const set[] = {"key", "set", "shop", "--buffer", "2", NULL};
+	const char *const unset[] = {"key", "set", "shop", "--buffer", "0", NULL};
+	get("/shop/PAGE-BUFFER", NULL, 200);
+	expect_says(">3 in stock</p>");
+	const char *key = strstr(shop_answer.body, "data-key=\"") + 10;
+	const char *const options[] = {"--shop-key",
+	                               shop_text("%.*s", (int)strcspn(key, "\""), key),
+	                               "--public-url",
+	                               "https://shop.example/",
+	                               "--log-level",
+	                               "error",
+	                               NULL};
+	service_beside(&other, &shop, NULL, NULL, options);
+	assert_int_equal(service_run(&shop, set), 0);
+	get("/shop/PAGE-BUFFER", NULL, 200);
+	expect_says(">The last one</p>");
+	assert_int_equal(service_run(&shop, unset), 0);
+	answer_done(&shop_answer);
+	shop_answer = service_call(&other, NULL, "GET", "/shop/PAGE-BUFFER", NULL, NULL);
+	assert_int_equal(shop_answer.status, 200);
+	expect_says("&quot;https://shop.example/v1/events?sku=PAGE-BUFFER&amp;key=lu_pub_");
+	/* And whose key was revoked is a plain one. */
+	shop_sql("UPDATE lastunit.api_key SET revoked_at = clock_timestamp() WHERE prefix = '%.11s'", options[1]);
+	shop_wait_until((answer_done(&shop_answer),
+	                 shop_answer = service_call(&other, NULL, "GET", "/shop/PAGE-BUFFER", NULL, NULL),
+	                 !strstr(shop_answer.body, "lu_pub_")));
+	assert_int_equal(shop_answer.status, 200);
+	expect_says(">3 in stock</p>");
+	shop_sql("UPDATE lastunit.api_key SET revoked_at = NULL WHERE prefix = '%.11s'", options[1]);
+	assert_int_equal(service_stop(&other), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +449,7 @@ int main(void)
 		cmocka_unit_test(a_products_page_says_it_when_nobody_knows_what_is_left),
 		cmocka_unit_test(a_title_ends_no_script),
 		cmocka_unit_test(a_page_without_a_key_is_a_plain_one),
+		cmocka_unit_test(a_page_obeys_its_keys_buffer_and_is_found_by_its_public_name),
 	};
 	return cmocka_run_group_tests(tests, shop_open, shop_close);
 }
