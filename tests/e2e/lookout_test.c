@@ -37,6 +37,14 @@ static int servers_end(void **state)
 	return 0;
 }
 
+static void key_create(const char *principal, char ret_key[80])
+{
+	const char *const arguments[] = {"key", "create", "--principal", principal, "--channel", "pos", NULL};
+	struct command command = command_run(arguments, shop.variables);
+	assert_int_equal(sscanf(command.out, "%79s", ret_key), 1);
+	command_done(&command);
+}
+
 static void serve_start_with(const char *const *variables)
 {
 	char line[200] = "";
@@ -159,11 +167,7 @@ static void a_right_that_is_lost_is_named_and_what_needs_it_is_503(void **state)
 	static const char lost[] = "lastunit_service has lost 1 right: INSERT ON lastunit.ledger.";
 	char key[80], code[40];
 	quiet_sku(&shop, "R", 3);
-	struct command made = command_run((const char *[]){"key", "create", "--principal", "till", "--channel", "pos",
-	                                                   NULL},
-	                                  shop.variables);
-	assert_int_equal(sscanf(made.out, "%79s", key), 1);
-	command_done(&made);
+	key_create("till", key);
 	serve_start();
 	wait_ready("lease", true, "has lost", false);
 	quiet_sql(&shop, "REVOKE INSERT ON lastunit.ledger FROM lastunit_service");
@@ -199,11 +203,7 @@ static void a_server_without_room_is_named_and_writes_are_503(void **state)
 	static const char full[] = "could not extend file \\\"base/1\\\": No space left on device (SQLSTATE 53100)";
 	char key[80], code[40];
 	quiet_sku(&shop, "FULL", 3);
-	struct command made = command_run((const char *[]){"key", "create", "--principal", "desk", "--channel", "pos",
-	                                                   NULL},
-	                                  shop.variables);
-	assert_int_equal(sscanf(made.out, "%79s", key), 1);
-	command_done(&made);
+	key_create("desk", key);
 	serve_start();
 	wait_ready("lease", true, "No space left", false);
 	quiet_sql(
@@ -236,11 +236,7 @@ static void a_part_that_gets_no_session_is_named(void **state)
 	char key[80], code[40], url[200];
 	const char *variables[] = {url, shop.variables[1], NULL};
 	quiet_sku(&shop, "NARROW", 3);
-	struct command made = command_run((const char *[]){"key", "create", "--principal", "stall", "--channel", "pos",
-	                                                   NULL},
-	                                  shop.variables);
-	assert_int_equal(sscanf(made.out, "%79s", key), 1);
-	command_done(&made);
+	key_create("stall", key);
 	quiet_sql(&shop, "CREATE ROLE narrow LOGIN; GRANT lastunit_service TO narrow");
 	snprintf(url, sizeof url, "LASTUNIT_DATABASE_URL=host=%s port=5432 user=narrow dbname=%s", quiet_pg.directory,
 	         strstr(shop.url, "dbname=") + strlen("dbname="));
@@ -276,11 +272,7 @@ static void what_redis_refuses_is_told_in_its_words(void **state)
 {
 	char key[80], code[40];
 	quiet_sku(&shop, "NOPERM", 3);
-	struct command made = command_run((const char *[]){"key", "create", "--principal", "booth", "--channel", "pos",
-	                                                   NULL},
-	                                  shop.variables);
-	assert_int_equal(sscanf(made.out, "%79s", key), 1);
-	command_done(&made);
+	key_create("booth", key);
 	serve_start();
 	wait_ready("lease", true, "Redis refuses", false);
 	free(redis_server_command(&quiet_redis, "ACL SETUSER default -set"));
