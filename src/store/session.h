@@ -1,6 +1,6 @@
 /* Which parts of this process are refused a session by a PostgreSQL that is there: it has no connection left for them, or
- * their password or role is no longer right. The other parts go on with the sessions they have, so
- * who reads the epoch finds all well while nothing is sold, or no hold ends.
+ * their password or role is no longer right. The other parts go on with the sessions they have, so who reads the epoch
+ * finds all well while nothing is sold, or no hold ends.
  *
  * Each connection (pg.h) notes here what it was told. A refusal counts once it has lasted for SESSION_REFUSED_MS, until a
  * session is had, or nobody has asked for one in SESSION_FORGOTTEN_MS. Thread: a session's own; session_refusals() any.

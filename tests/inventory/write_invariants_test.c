@@ -54,14 +54,21 @@ static void I2_a_cart_is_decided_by_what_was_committed_while_it_waited(void **st
 	forget(cart), pg_free(other);
 }
 
+/* Whose transaction has the only SKU locked until it is told to end. */
+static struct pg *stranger_with_the_row(void)
+{
+	struct pg *other = stranger(&h);
+	tell(other, "BEGIN");
+	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	return other;
+}
+
 /* B22: the transaction begins before the end of the hold and wakes after it. */
 static void I2_the_time_is_read_after_the_locks(void **state)
 {
 	make_sku(&h, "A", 1);
 	struct uuid id = hold_for(&h, "A1", 2);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	struct attempt_at *commit = begin_by_id(&h, OPERATION_COMMIT, id);
 	wait_for_a_waiter("lastunit writer");
 	tell(other, "SELECT pg_sleep_until((SELECT expires_at FROM lastunit.reservation) + interval '1 ms')");
@@ -325,9 +332,7 @@ static void I1_a_row_that_is_not_inserted_fails_its_cart_only(void **state)
 	sql(&h,
 	    "CREATE TRIGGER swallows BEFORE INSERT ON lastunit.idempotency FOR EACH ROW WHEN (NEW.key = 'swallowed')"
 	    " EXECUTE FUNCTION public.swallow()");
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	struct attempt_at *lost = begin(&h, OPERATION_CHECKOUT, "A1", "swallowed");
 	struct attempt_at *sold = begin(&h, OPERATION_CHECKOUT, "A1", "sold");
 	wait_for_a_waiter("lastunit writer");
@@ -357,9 +362,7 @@ static void who_comes_while_a_batch_waits_for_its_row_goes_with_it(void **state)
 {
 	struct attempt_at *carts[21];
 	make_sku(&h, "A", 20);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	int64_t batches = metric_get(METRIC_BATCHES), joined = metric_get(METRIC_BATCH_JOINED);
 	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	wait_for_a_waiter("lastunit writer");
@@ -389,9 +392,7 @@ static void I9_who_has_little_time_joins_nobody(void **state)
 {
 	struct attempt_at *carts[21];
 	make_sku(&h, "A", 100);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	wait_for_a_waiter("lastunit writer");
 	int64_t usual_ms = h.config.request_timeout_ms, joined = metric_get(METRIC_BATCH_JOINED);
@@ -421,9 +422,7 @@ static void I7_who_joins_late_is_not_sold_to_twice(void **state)
 	struct attempt_at *carts[21];
 	make_sku(&h, "A", 100);
 	assert_int_equal(run(&h, OPERATION_CHECKOUT, "A1", "twice"), LU_OK);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	int64_t retries = metric_get(METRIC_BATCH_RETRIES);
 	carts[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	wait_for_a_waiter("lastunit writer");
@@ -446,9 +445,7 @@ static void I13_who_joins_late_overtakes_nobody(void **state)
 {
 	struct attempt_at *all[41];
 	make_sku(&h, "A", 1);
-	struct pg *other = stranger(&h);
-	tell(other, "BEGIN");
-	tell(other, "SELECT FROM lastunit.sku FOR UPDATE");
+	struct pg *other = stranger_with_the_row();
 	all[0] = begin(&h, OPERATION_CHECKOUT, "A1", NULL);
 	wait_for_a_waiter("lastunit writer");
 	for (int i = 1; i < 41; i++)
